@@ -1,0 +1,112 @@
+// The part of a model that one rank owns: parameters, gradient and everything its optimizer remembers.
+// An optimizer sees nothing else. A Shard is a value; it belongs to one thread at a time.
+//
+// Its floats are the rank's contiguous ranges of all units, unit after unit. With one rank in a site
+// the shard is the whole model.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "thinwire/layout.h"
+#include "thinwire/types.h"
+
+namespace thinwire {
+
+// replicated: equal bits on every site, hashed with the parameters. own: differs from site to site
+// (residuals); saved per site.
+enum class StateKind { replicated, own };
+
+// How many floats a state has. elements: one per trainable parameter value, same order as params().
+// coefficients: one per transform coefficient, padding included, tile after tile. per_tile: `count`
+// floats for each tile. whole: `count` floats, the same on every rank of a site.
+enum class StateExtent { elements, coefficients, per_tile, whole };
+
+struct StateSpec {
+  std::string name;
+  StateKind kind = StateKind::own;
+  StateExtent extent = StateExtent::elements;
+  std::size_t count = 1;  // for per_tile and whole
+};
+
+// One tile of the shard: `rows` full rows of `cols` values, `stride` apart, then one row of `tail`
+// values (only in the last tile of a pool). The transform works on height x width, zeros beyond.
+struct Tile {
+  std::size_t offset = 0;        // of its first value in params() and grad()
+  std::size_t stride = 0;
+  std::size_t rows = 0;
+  std::size_t cols = 0;
+  std::size_t tail = 0;
+  std::size_t height = 0;
+  std::size_t width = 0;
+  std::size_t coefficients = 0;  // offset of its height * width floats in a `coefficients` state
+};
+
+// Consecutive tile rows of one block that lie in this shard. A whole matrix if rows == block rows.
+struct Piece {
+  std::size_t block = 0;       // index into Layout::blocks()
+  std::size_t first_row = 0;   // first value row of the block that lies here
+  std::size_t rows = 0;        // value rows
+  std::size_t cols = 0;
+  std::size_t offset = 0;      // in params()
+  std::size_t size = 0;
+  std::size_t first_tile = 0;  // in tiles()
+  std::size_t tiles = 0;
+};
+
+class Shard {
+ public:
+  // The part of `rank` among `ranks`, every unit cut as evenly as tile rows allow. `layout` must
+  // outlive the shard. All values start at zero. Throws UsageError for a rank outside 0 .. ranks - 1.
+  Shard(const Layout& layout, int rank, int ranks, std::span<const StateSpec> states = {});
+
+  Floats params() { return params_; }
+  ConstFloats params() const { return params_; }
+  Floats grad() { return grad_; }
+  ConstFloats grad() const { return grad_; }
+
+  // The state of that name. Aborts for a name that Traits::states did not declare.
+  Floats state(std::string_view name);
+  ConstFloats state(std::string_view name) const;
+  const std::vector<StateSpec>& states() const { return specs_; }
+
+  std::span<const Tile> tiles() const { return tiles_; }
+  std::span<const Piece> pieces() const { return pieces_; }
+  std::size_t coefficients() const { return coefficients_; }
+
+  const Layout& layout() const { return *layout_; }
+  // Where `unit` begins in params(); its length is cut(unit, rank + 1) - cut(unit, rank).
+  std::size_t unit_offset(int unit) const { return unit_offsets_.at(unit); }
+  // ranks + 1 ascending offsets: rank r owns floats [cuts[r], cuts[r + 1]) of the unit.
+  std::span<const std::size_t> cuts(int unit) const { return cuts_.at(unit); }
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+
+ private:
+  void add_piece(const Block& block, std::size_t index, std::size_t begin, std::size_t end);
+
+  const Layout* layout_;
+  int rank_;
+  int ranks_;
+  std::vector<std::vector<std::size_t>> cuts_;
+  std::vector<std::size_t> unit_offsets_;
+  std::vector<Tile> tiles_;
+  std::vector<Piece> pieces_;
+  std::size_t coefficients_ = 0;
+  std::vector<float> params_;
+  std::vector<float> grad_;
+  std::vector<StateSpec> specs_;
+  std::map<std::string, std::vector<float>, std::less<>> states_;
+};
+
+// 64 bits over parameters and all replicated state of the shard's floats in tile row `index` of the
+// layout; 0 when another rank owns that row. The hash of a model is folded over rows in layout order,
+// so that sites with different numbers of ranks compare.
+std::vector<std::uint64_t> row_hashes(const Shard& shard);
+
+}  // namespace thinwire

@@ -1,0 +1,18 @@
+// What an optimizer is told about the step it works in. Equal on all ranks and sites except `norm`.
+#pragma once
+
+#include <cstdint>
+
+namespace thinwire {
+
+struct Step {
+  std::uint64_t index = 0;  // counts from 0
+  float lr = 0.0f;          // of this step, from the schedule
+  int age = 0;              // how many steps ago the updates that apply hears were extracted
+  int sites = 1;            // members of the run
+  // Global L2 norm over all shards of the site. In extract: of the site's mean gradient (it differs
+  // between sites). In apply: of the mean dense update, for methods that meet by `reduce`; else 0.
+  double norm = 0.0;
+};
+
+}  // namespace thinwire

@@ -1,0 +1,105 @@
+// How a step's updates reach the other sites. Two forms; the optimizer does not know which one it got.
+//   AllReduceSync  mean of dense updates over all sites, in this step (the baseline);
+//   DelayedSync    posts the round of this step and collects the one `delay` steps back (0: this one).
+// Training thread only; the links must outlive the sync.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "thinwire/collective.h"
+#include "thinwire/exchange.h"
+#include "thinwire/shard.h"
+#include "thinwire/step.h"
+#include "thinwire/update.h"
+
+namespace thinwire {
+
+// What both ends must know to read each other's updates. Everything that must match between sites is
+// in `agreement`: layout, optimizer settings, divisor rule (Trainer::agreement).
+struct Dialect {
+  std::uint64_t agreement = 0;
+  std::size_t floats = 0;                        // of the shard
+  std::vector<std::uint32_t> tile_coefficients;  // of each tile of the shard
+};
+
+// An update of ours that a closed round did not include.
+struct Unheard {
+  Step said;
+  Update update;
+};
+
+struct Heard {
+  std::vector<Contribution> contributions;  // ascending sites; empty updates are left out
+  std::vector<Unheard> unheard;             // to be taken back
+  int age = 0;                              // steps since these updates were extracted
+};
+
+class Sync {
+ public:
+  virtual ~Sync() = default;
+
+  // Called once, by the trainer, before the first exchange.
+  virtual void open(Dialect dialect) = 0;
+  virtual int delay() const = 0;
+  // May updates be dense sums (reduce), or are they gathered as they are?
+  virtual bool reduces() const = 0;
+  // `state_hash`: of the replicated state that `mine` was made from; compared between sites.
+  // phase > 0 is exchanged without delay.
+  virtual Heard exchange(const Step& step, int phase, std::uint64_t state_hash, Update mine) = 0;
+
+  virtual Traffic traffic() const = 0;
+  // Sites whose frame could not be used, with the reason, since the last call.
+  virtual std::vector<std::string> take_complaints() = 0;
+};
+
+class AllReduceSync final : public Sync {
+ public:
+  explicit AllReduceSync(Collective& far) : far_(far) {}
+  void open(Dialect dialect) override;
+  int delay() const override { return 0; }
+  bool reduces() const override { return true; }
+  Heard exchange(const Step& step, int phase, std::uint64_t state_hash, Update mine) override;
+  Traffic traffic() const override { return far_.traffic(); }
+  std::vector<std::string> take_complaints() override { return {}; }
+
+ private:
+  Collective& far_;
+  Dialect dialect_;
+  std::vector<float> buffer_;  // the dense update and the weight of its site
+};
+
+class DelayedSync final : public Sync {
+ public:
+  struct Options {
+    int delay = 0;  // 0 .. 8
+    std::uint32_t epoch = 1;
+  };
+  DelayedSync(Exchange& far, Options options);  // throws UsageError for a delay out of range
+  void open(Dialect dialect) override;
+  int delay() const override { return options_.delay; }
+  bool reduces() const override { return false; }
+  Heard exchange(const Step& step, int phase, std::uint64_t state_hash, Update mine) override;
+  Traffic traffic() const override;
+  std::vector<std::string> take_complaints() override;
+
+ private:
+  struct Said {
+    Step step;
+    std::uint64_t state_hash;
+    Update update;
+  };
+  Round round_of(const Step& step, int phase) const;
+  Heard collect(const Round& round, Said said);
+
+  Exchange& far_;
+  Options options_;
+  Dialect dialect_;
+  std::deque<Said> in_flight_;  // oldest first, at most `delay` rounds
+  std::vector<std::string> complaints_;
+  std::uint64_t refused_ = 0;
+};
+
+}  // namespace thinwire

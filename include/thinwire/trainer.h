@@ -1,0 +1,65 @@
+// The order of events of a step, one rank's view. Everything it is given must outlive it. Training
+// thread only; all ranks of a site call the same members in the same order.
+//
+//   Trainer trainer(model, near, *optimizer, sync, {.schedule = {.peak = 3e-3f, .steps = 1000}});
+//   while (trainer.steps_done() < 1000) StepReport report = trainer.step();
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "thinwire/collective.h"
+#include "thinwire/model.h"
+#include "thinwire/optimizer.h"
+#include "thinwire/schedule.h"
+#include "thinwire/shard.h"
+#include "thinwire/sync.h"
+
+namespace thinwire {
+
+struct TrainerOptions {
+  Schedule schedule;
+  int sites = 1;
+  std::uint64_t seed = 1;                  // of the initial weights
+  Chunking chunking = Chunking::padded;
+  std::string settings;                    // resolved optimizer settings; part of the agreement
+};
+
+struct StepReport {
+  std::uint64_t index = 0;
+  float loss = 0.0f;             // of this rank's part of the batch, before the step
+  float lr = 0.0f;
+  double gradient_norm = 0.0;    // of the site's gradient; NaN when it was not finite
+  bool skipped = false;          // this site had nothing finite to say
+  int heard = 0;                 // sites whose updates were applied
+  double compute_s = 0.0;        // CPU time of this rank's thread in model and optimizer
+  double exchange_s = 0.0;       // wall time in the far exchange
+};
+
+class Trainer {
+ public:
+  // Throws UsageError when model, optimizer and sync do not fit together.
+  Trainer(Model& model, Collective& near, Optimizer& optimizer, Sync& sync, TrainerOptions options);
+  ~Trainer();
+
+  StepReport step();
+  std::uint64_t steps_done() const;
+
+  Shard& shard();
+  const Layout& layout() const;
+  // The parameters, for evaluation; leases as in training.
+  Units& units();
+  // Hash of parameters and replicated state, equal on all sites after every step. Collective.
+  std::uint64_t state_hash();
+  // Hash of all that sites must agree on: layout, optimizer, settings, protocol.
+  std::uint64_t agreement() const;
+  // Times this site had a gradient that was not finite.
+  std::uint64_t skipped() const;
+
+ private:
+  class Body;
+  std::unique_ptr<Body> body_;
+};
+
+}  // namespace thinwire
