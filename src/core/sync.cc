@@ -49,12 +49,8 @@ Round DelayedSync::round_of(const Step& step, int phase) const {
 
 Heard DelayedSync::exchange(const Step& step, int phase, std::uint64_t state_hash, Update mine) {
   const Round round = round_of(step, phase);
-  codec::Header header;
-  header.agreement = dialect_.agreement;
-  header.round = round;
-  header.site = static_cast<std::uint32_t>(far_.site());
-  header.state_hash = state_hash;
-  far_.post(round, codec::seal(header, codec::encode(mine, {dialect_.floats, dialect_.tile_coefficients})));
+  const Header header{dialect_.agreement, round, far_.site(), dialect_.part, state_hash};
+  far_.post(round, seal(header, encode(mine, {dialect_.floats, dialect_.tile_coefficients})));
   Said said{step, state_hash, std::move(mine)};
   if (phase > 0) return collect(round, std::move(said));
   in_flight_.push_back(std::move(said));
@@ -67,28 +63,34 @@ Heard DelayedSync::exchange(const Step& step, int phase, std::uint64_t state_has
   return heard;
 }
 
+// What a frame says, or why it may not be used; the verdict depends on its bytes alone, so that every
+// site comes to the same one.
+Result<Update> DelayedSync::judge(const SiteFrame& frame, const Round& round, const Said& said) {
+  const Expected expected{dialect_.agreement, round, frame.site, dialect_.part};
+  const Result<Opened> opened = thinwire::open(frame.bytes, expected);
+  if (!opened) return Result<Update>::refuse(opened.why());
+  Result<Update> update = decode(opened->payload, {dialect_.floats, dialect_.tile_coefficients});
+  if (update && !finite_floats(*update)) return Result<Update>::refuse("values are not finite");
+  if (update && opened->header.state_hash != said.state_hash) {
+    complain(round, frame.site, "holds other parameters than this site: replicas have diverged");
+  }
+  return update;
+}
+
+void DelayedSync::complain(const Round& round, int site, const std::string& why) {
+  complaints_.push_back("round " + std::to_string(round.number) + ", site " + std::to_string(site) +
+                        ": " + why);
+}
+
 Heard DelayedSync::collect(const Round& round, Said said) {
   Heard heard;
   bool included = false;
-  const auto complain = [&](int site, const std::string& why) {
-    complaints_.push_back("round " + std::to_string(round.number) + ", site " +
-                          std::to_string(site) + ": " + why);
-  };
   for (const SiteFrame& frame : far_.collect(round).frames) {
-    const codec::Expected expected{dialect_.agreement, round, static_cast<std::uint32_t>(frame.site)};
-    const auto opened = codec::open(frame.bytes, expected);
-    auto update = opened ? codec::decode(opened->payload, {dialect_.floats, dialect_.tile_coefficients})
-                         : Result<Update>::refuse(opened.why());
-    if (update && !codec::finite_floats(*update)) {
-      update = Result<Update>::refuse("values that are not finite");
-    }
+    Result<Update> update = judge(frame, round, said);
     if (!update) {
       ++refused_;
-      complain(frame.site, "refused: " + update.why());
+      complain(round, frame.site, "refused: " + update.why());
       continue;
-    }
-    if (opened->header.state_hash != said.state_hash) {
-      complain(frame.site, "holds other parameters than this site; replicas have diverged");
     }
     included = included || frame.site == far_.site();
     if (!update->empty()) heard.contributions.push_back({frame.site, std::move(*update)});

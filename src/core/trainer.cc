@@ -100,6 +100,7 @@ std::uint64_t Trainer::Body::agreement() const {
 Dialect Trainer::Body::dialect() const {
   Dialect dialect;
   dialect.agreement = agreement();
+  dialect.part = near_.rank();
   dialect.floats = shard_.params().size();
   for (const Tile& tile : shard_.tiles()) {
     dialect.tile_coefficients.push_back(static_cast<std::uint32_t>(tile.height * tile.width));
