@@ -70,7 +70,8 @@ install_missing() {
     root=(sudo)
   fi
   printf '%s\n' "${reasons[@]}"
-  local apt=("${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300)
+  local apt=("${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq
+    -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0)
   "${apt[@]}" update
   "${apt[@]}" install -y --no-install-recommends "${missing[@]}" </dev/null >/dev/null
 }
