@@ -54,7 +54,8 @@ class Parser {
   Parser() : app_("Communication-efficient optimizers for training across far-apart machines.") {
     app_.set_version_flag("--version", version());
     app_.require_subcommand(1);
-    compare_ = app_.add_subcommand("compare", "Train one model with several methods; write a report");
+    compare_ =
+        app_.add_subcommand("compare", "Train one model with several methods; write a report");
     train_ = app_.add_subcommand("train", "Train with one method");
     optimizers_ = app_.add_subcommand("optimizers", "List the optimizers with their settings");
     add_value(compare_, "--methods", "run.methods",

@@ -14,7 +14,7 @@ struct CommandLine {
   FlatConfig config;       // file, then flags, then --set
   bool json = false;
   bool print_config = false;
-  std::string text;        // the command as it was given
+  std::string text;  // the command as it was given
 };
 
 // Throws UsageError for flags that are unknown, malformed or lack a value.

@@ -131,7 +131,8 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
     for (int i = 0; i < options.seeds; ++i) {
       const std::uint64_t seed = options.seed + i;
       const auto show = [&](std::uint64_t step, double loss) {
-        progress.update(done + step, fmt::format("{} seed {}  loss {:.3f}", method.label, seed, loss));
+        progress.update(done + step,
+                        fmt::format("{} seed {}  loss {:.3f}", method.label, seed, loss));
       };
       runs.push_back(run({options, method, seed, text, catalog, show, stop}));
       done += options.steps;

@@ -1,6 +1,6 @@
-#include <sstream>
-
 #include <toml++/toml.h>
+
+#include <sstream>
 
 #include "apps/options.h"
 #include "thinwire/error.h"
@@ -26,7 +26,8 @@ std::string text_of(const toml::node& node, const std::string& name) {
     text << node.as_floating_point()->get();
     return text.str();
   }
-  throw UsageError("config: " + name + " is a date; give a number, a text, true or false, or a list");
+  throw UsageError("config: " + name +
+                   " is a date; give a number, a text, true or false, or a list");
 }
 
 void flatten(const toml::table& table, const std::string& prefix, FlatConfig& into) {

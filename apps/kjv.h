@@ -5,7 +5,8 @@
 
 namespace thinwire::app {
 
-// One verse a line without its label, 4,137,850 bytes. Throws UsageError when the package is missing.
+// One verse a line without its label, 4,137,850 bytes. Throws UsageError when the package is
+// missing.
 Text read_kjv();
 
 }  // namespace thinwire::app

@@ -1,5 +1,5 @@
-// thinwire: exit codes 0 done, 1 the run failed, 2 it was asked for wrongly, 128 + n after signal n.
-// Results go to standard output, everything else to standard error.
+// thinwire: exit codes 0 done, 1 the run failed, 2 it was asked for wrongly, 128 + n after signal
+// n. Results go to standard output, everything else to standard error.
 #include <signal.h>
 #include <unistd.h>
 

@@ -88,7 +88,8 @@ std::vector<MethodSpec> read_methods(const std::string& list, const FlatConfig& 
   std::set<std::string> seen;
   for (const std::string& label : split(list, ',')) {
     if (!seen.insert(label).second) {
-      throw UsageError("method '" + label + "' is given twice; name each once, or give the second "
+      throw UsageError("method '" + label +
+                       "' is given twice; name each once, or give the second "
                        "other settings, as in distro,distro:delay=1");
     }
     methods.push_back(read_method(label, config, catalog));
@@ -103,23 +104,24 @@ GptOptions read_model(Settings& settings, std::string& preset) {
   preset = settings.text("preset", "nano");
   GptOptions model = GptOptions::preset(preset);
   const auto size = [&](std::string_view key, std::size_t fallback, int low) {
-    return static_cast<std::size_t>(settings.integer(key, static_cast<int>(fallback), low, 1 << 20));
+    return static_cast<std::size_t>(
+        settings.integer(key, static_cast<int>(fallback), low, 1 << 20));
   };
   model.layers = size("layers", model.layers, 1);
   model.width = size("width", model.width, 1);
   model.heads = size("heads", model.heads, 1);
   model.context = size("context", model.context, 1);
   model.mlp_ratio = size("mlp_ratio", model.mlp_ratio, 1);
-  model.positions = settings.choice("positions",
-                                    model.positions == Positions::rotary ? "rotary" : "learned",
-                                    {"learned", "rotary"}) == "rotary"
-                        ? Positions::rotary
-                        : Positions::learned;
-  model.activation = settings.choice("activation",
-                                     model.activation == Activation::swiglu ? "swiglu" : "gelu",
-                                     {"gelu", "swiglu"}) == "swiglu"
-                         ? Activation::swiglu
-                         : Activation::gelu;
+  model.positions =
+      settings.choice("positions", model.positions == Positions::rotary ? "rotary" : "learned",
+                      {"learned", "rotary"}) == "rotary"
+          ? Positions::rotary
+          : Positions::learned;
+  model.activation =
+      settings.choice("activation", model.activation == Activation::swiglu ? "swiglu" : "gelu",
+                      {"gelu", "swiglu"}) == "swiglu"
+          ? Activation::swiglu
+          : Activation::gelu;
   model.tied_head = settings.flag("tied_head", model.tied_head);
   model.bias = settings.flag("bias", model.bias);
   model.recompute = settings.flag("recompute", model.recompute);
@@ -186,8 +188,8 @@ RunOptions resolve(const FlatConfig& config, const OptimizerCatalog& catalog) {
   options.seed = run.integer("seed", 1, 0, kMax);
   options.seeds = run.integer("seeds", options.seeds, 1, 1000);
   options.batch = run.integer("batch", options.batch, 1, 1 << 20);
-  options.eval_every =
-      run.integer("eval_every", static_cast<int>(std::max<std::uint64_t>(1, options.steps / 20)), 1, kMax);
+  options.eval_every = run.integer(
+      "eval_every", static_cast<int>(std::max<std::uint64_t>(1, options.steps / 20)), 1, kMax);
   options.eval_windows = run.integer("eval_windows", options.eval_windows, 1, 1 << 20);
   options.link = parse_link(run.text("link", "100mbit,50ms"));
   options.chunking = run.choice("chunking", "padded", {"padded", "divisor"}) == "divisor"
@@ -195,7 +197,8 @@ RunOptions resolve(const FlatConfig& config, const OptimizerCatalog& catalog) {
                          : Chunking::padded;
   run.finish();
   if (options.batch % (options.sites * options.ranks) != 0) {
-    throw UsageError("run: batch " + std::to_string(options.batch) + " must divide by sites x ranks, " +
+    throw UsageError("run: batch " + std::to_string(options.batch) +
+                     " must divide by sites x ranks, " +
                      std::to_string(options.sites * options.ranks));
   }
   Settings model("model", below(config, "model"));

@@ -1,7 +1,8 @@
 // What a run is asked to do: command line and config file, read strictly into one value.
 //
-// Everything has one flat name, "run.steps", "model.layers", "optimizer.distro.k"; a config file gives
-// them as TOML tables, the command line as flags or --set NAME=VALUE. Flags win over the file.
+// Everything has one flat name, "run.steps", "model.layers", "optimizer.distro.k"; a config file
+// gives them as TOML tables, the command line as flags or --set NAME=VALUE. Flags win over the
+// file.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +42,8 @@ struct RunOptions {
   std::uint64_t steps = 1000;
   std::uint64_t seed = 1;  // of the first run; the next ones count up
   int seeds = 1;
-  int batch = 16;          // windows a step, over all sites
-  int eval_every = 50;     // steps
+  int batch = 16;       // windows a step, over all sites
+  int eval_every = 50;  // steps
   int eval_windows = 256;
   LinkOptions link;
   Chunking chunking = Chunking::padded;

@@ -149,7 +149,8 @@ class Run {
     mine.hash = trainer.state_hash();
   }
 
-  // Threads are at most a few steps apart: those who see the stop agree on a step ahead of them all.
+  // Threads are at most a few steps apart: those who see the stop agree on a step ahead of them
+  // all.
   bool should_stop(std::uint64_t step) {
     constexpr std::uint64_t kNever = ~std::uint64_t{0};
     constexpr std::uint64_t kAhead = 16;  // more than the longest delay
@@ -180,7 +181,8 @@ class Run {
       Evaluation evaluation;
       evaluation.step = eval_steps_[i];
       for (double sum : losses_[i]) evaluation.loss += sum / options_.eval_windows;
-      for (const RankResult& rank : ranks_) evaluation.bytes_up += rank.bytes_up[i] / options_.sites;
+      for (const RankResult& rank : ranks_)
+        evaluation.bytes_up += rank.bytes_up[i] / options_.sites;
       result.curve.push_back(evaluation);
     }
     const double site_steps = static_cast<double>(options_.steps) * options_.sites;

@@ -20,11 +20,11 @@ struct Evaluation {
 
 struct RunResult {
   std::vector<Evaluation> curve;
-  std::uint64_t parameters = 0;   // trainable
-  std::uint64_t hash = 0;         // of the replicated state, equal on all sites
-  double bytes_up = 0.0;          // per site and step
+  std::uint64_t parameters = 0;  // trainable
+  std::uint64_t hash = 0;        // of the replicated state, equal on all sites
+  double bytes_up = 0.0;         // per site and step
   double bytes_down = 0.0;
-  double compute_s = 0.0;         // per rank and step
+  double compute_s = 0.0;  // per rank and step
   double tokens_per_s = 0.0;
   double peak_mb = 0.0;
   std::uint64_t skipped = 0;
