@@ -18,8 +18,8 @@ inline std::uint64_t random_bits(std::uint64_t seed, std::uint64_t stream, std::
   return scramble(inner + 0x9e3779b97f4a7c15u * (counter + 1));
 }
 
-// A standard normal number to three decimals: the sum of twelve 16-bit uniforms, less its mean, over
-// its deviation of 65536. Integers only, hence exact; it never leaves [-6, 6].
+// A standard normal number to three decimals: the sum of twelve 16-bit uniforms, less its mean,
+// over its deviation of 65536. Integers only, hence exact; it never leaves [-6, 6].
 inline float random_normal(std::uint64_t seed, std::uint64_t stream, std::uint64_t counter) {
   std::int32_t sum = 0;
   for (std::uint64_t draw = 0; draw < 3; ++draw) {

@@ -84,8 +84,7 @@ void Attention<S>::backward(const S* qkv, const S* probabilities, const S* d_out
     const S* rows = qkv + task / heads * context * 3 * width;
     S* d_rows = d_qkv + task / heads * context * 3 * width;
     const View<const S> p(probabilities + task * context * context, context, context);
-    const View<const S> d_o =
-        head_rows(d_out + task / heads * context * width, *this, 0, head, 1);
+    const View<const S> d_o = head_rows(d_out + task / heads * context * width, *this, 0, head, 1);
     View<S> d_s(d_scores, context, context);
     Product<S>::tn(p, d_o, head_rows(d_rows, *this, 2, head, 3));
     Product<S>::nt(d_o, head_rows(rows, *this, 2, head, 3), d_s);

@@ -44,7 +44,7 @@ GptCore<S>::GptCore(const GptOptions& options, std::size_t sequences)
 
 template <class S>
 S* GptCore<S>::take(std::size_t count) {
-  owned_.emplace_back(new (std::align_val_t(64)) S[count]());
+  owned_.push_back(aligned_array<S>(count));
   return owned_.back().get();
 }
 
@@ -74,9 +74,8 @@ void GptCore<S>::make_rotation() {
   sines_ = take(context_ * half);
   for (std::size_t t = 0; t < context_; ++t) {
     for (std::size_t j = 0; j < half; ++j) {
-      const double angle =
-          static_cast<double>(t) *
-          std::pow(10000.0, -static_cast<double>(j) / static_cast<double>(half));
+      const double angle = static_cast<double>(t) *
+                           std::pow(10000.0, -static_cast<double>(j) / static_cast<double>(half));
       cosines_[t * half + j] = static_cast<S>(std::cos(angle));
       sines_[t * half + j] = static_cast<S>(std::sin(angle));
     }
@@ -98,8 +97,8 @@ template <class S>
 void GptCore<S>::embed(const Weights& w) {
   for (std::size_t row = 0; row < rows_; ++row) {
     const S* position = rotary_ ? nullptr : w[kWpe] + row % context_ * width_;
-    math::fill_rows(View<S>(streams_[0] + row * width_, 1, width_),
-                    w[kWte] + inputs_[row] * width_, position);
+    math::fill_rows(View<S>(streams_[0] + row * width_, 1, width_), w[kWte] + inputs_[row] * width_,
+                    position);
   }
 }
 
@@ -147,8 +146,7 @@ void GptCore<S>::run_block(const Weights& w, const Kept& kept, const S* in, S* o
 
 template <class S>
 double GptCore<S>::loss(const Weights& w, S scale) {
-  math::Norm<S>{rows_,        width_,        streams_.back(), mean_f_,
-                scale_f_,     w[kNormFGain], w[kNormFBias]}
+  math::Norm<S>{rows_, width_, streams_.back(), mean_f_, scale_f_, w[kNormFGain], w[kNormFBias]}
       .forward(norm_f_);
   View<S> logits(logits_, rows_, vocab_);
   math::Product<S>::nt(View<const S>(norm_f_, rows_, width_),
@@ -167,8 +165,7 @@ void GptCore<S>::head_backward(const Weights& w, const Gradient& g) {
   math::Product<S>::nn(d_logits, View<const S>(w[head], vocab_, width_),
                        View<S>(d_width_, rows_, width_));
   std::fill_n(d_stream_, rows_ * width_, S(0));
-  math::Norm<S>{rows_,        width_,        streams_.back(), mean_f_,
-                scale_f_,     w[kNormFGain], w[kNormFBias]}
+  math::Norm<S>{rows_, width_, streams_.back(), mean_f_, scale_f_, w[kNormFGain], w[kNormFBias]}
       .backward(d_width_, d_stream_, g[kNormFGain], g[kNormFBias], scratch_);
 }
 

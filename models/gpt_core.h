@@ -8,11 +8,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <new>
 #include <span>
 #include <vector>
 
+#include "models/aligned.h"
 #include "models/gpt.h"
 #include "thinwire/layout.h"
 
@@ -20,9 +19,23 @@ namespace thinwire {
 
 // The parameters of unit 0, then those of any block.
 enum Slot : std::size_t {
-  kWte, kWpe, kNormFGain, kNormFBias, kHead,
-  kNorm1Gain, kNorm1Bias, kAttnWeight, kAttnBias, kProjWeight, kProjBias,
-  kNorm2Gain, kNorm2Bias, kFcWeight, kFcBias, kOutWeight, kOutBias,
+  kWte,
+  kWpe,
+  kNormFGain,
+  kNormFBias,
+  kHead,
+  kNorm1Gain,
+  kNorm1Bias,
+  kAttnWeight,
+  kAttnBias,
+  kProjWeight,
+  kProjBias,
+  kNorm2Gain,
+  kNorm2Bias,
+  kFcWeight,
+  kFcBias,
+  kOutWeight,
+  kOutBias,
   kSlots
 };
 
@@ -37,7 +50,7 @@ template <class Scalar>
 class GptCore {
  public:
   using Weights = std::array<const Scalar*, kSlots>;  // null where the options have none
-  using Gradient = std::array<Scalar*, kSlots>;       // null where none is wanted; see accumulation
+  using Gradient = std::array<Scalar*, kSlots>;       // null where none is wanted
 
   // Room for up to `sequences` windows at a time.
   GptCore(const GptOptions& options, std::size_t sequences);
@@ -61,11 +74,8 @@ class GptCore {
     Scalar *qkv, *probabilities;     // [rows, 3 width], [sequences, heads, context, context]
     Scalar *attended, *middle;       // [rows, width]
     Scalar *norm2, *mean2, *scale2;
-    Scalar *inner;   // [rows, inner_]: what enters the activation, then its derivative
-    Scalar *active;  // [rows, hidden_]
-  };
-  struct Free {
-    void operator()(Scalar* p) const { ::operator delete[](p, std::align_val_t(64)); }
+    Scalar* inner;   // [rows, inner_]: what enters the activation, then its derivative
+    Scalar* active;  // [rows, hidden_]
   };
 
   Scalar* take(std::size_t count);
@@ -80,10 +90,10 @@ class GptCore {
   std::size_t sequences_ = 0;  // of the pass in progress
   std::size_t rows_ = 0;       // sequences_ * context_
 
-  std::vector<std::unique_ptr<Scalar[], Free>> owned_;
+  std::vector<AlignedArray<Scalar>> owned_;
   std::vector<std::uint8_t> inputs_, targets_;  // [rows]
-  std::vector<Scalar*> streams_;                // [layers + 1] of [rows, width]: what enters block i
-  std::vector<Kept> kept_;                      // one per block, or one in all
+  std::vector<Scalar*> streams_;  // [layers + 1] of [rows, width]: what enters block i
+  std::vector<Kept> kept_;        // one per block, or one in all
   Scalar *norm_f_, *mean_f_, *scale_f_, *logits_;
   Scalar *d_stream_, *d_width_, *d_qkv_, *d_hidden_, *d_scores_, *scratch_;
   Scalar *cosines_ = nullptr, *sines_ = nullptr;  // [context, width / heads / 2]

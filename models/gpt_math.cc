@@ -126,8 +126,7 @@ void gelu(std::size_t count, S* x, S* y) {
     Row<S> out(y + begin, size);
     t = (in * (kA + kB * in.square())).tanh();
     out = S(0.5) * in * (S(1) + t);
-    in = S(0.5) * (S(1) + t) +
-         S(0.5) * in * (S(1) - t.square()) * (kA + S(3) * kB * in.square());
+    in = S(0.5) * (S(1) + t) + S(0.5) * in * (S(1) - t.square()) * (kA + S(3) * kB * in.square());
   }
 }
 
@@ -151,8 +150,8 @@ void swiglu(std::size_t rows, std::size_t hidden, S* x, S* y) {
 }
 
 template <class S>
-void activation_backward(std::size_t rows, std::size_t hidden, std::size_t inner, const S* d_y, S* x,
-                         S* d_bias) {
+void activation_backward(std::size_t rows, std::size_t hidden, std::size_t inner, const S* d_y,
+                         S* x, S* d_bias) {
   if (d_bias != nullptr) Row<S>(d_bias, inner).setZero();
   for (std::size_t i = 0; i < rows; ++i) {
     const ConstRow<S> dy(d_y + i * hidden, hidden);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace thinwire::math {
 
@@ -17,7 +18,9 @@ struct View {
 
   View(Scalar* values, std::size_t height, std::size_t width, std::size_t step = 0)
       : data(values), rows(height), cols(width), stride(step == 0 ? width : step) {}
-  operator View<const Scalar>() const { return {data, rows, cols, stride}; }
+  template <class Other>
+  requires std::is_same_v<const Other, Scalar> View(const View<Other>& other)
+      : View(other.data, other.rows, other.cols, other.stride) {}
 };
 
 template <class S>
@@ -29,7 +32,8 @@ struct Product {
   static void tn(In a, In b, View<S> c);      // c = a^T b
 };
 
-// out = base + bias in every row; either may be null, then it counts as zero. What a product adds to.
+// out = base + bias in every row; either may be null, then it counts as zero. What a product adds
+// to.
 template <class S>
 void fill_rows(View<S> out, const S* base, const S* bias);
 // sums[j] = sum over rows; nothing when sums is null.
@@ -61,8 +65,8 @@ void swiglu(std::size_t rows, std::size_t hidden, S* x, S* y);
 // x (the derivative, `inner` wide: hidden or twice that) becomes the gradient of what entered the
 // activation; d_bias gets its sum over rows unless null.
 template <class S>
-void activation_backward(std::size_t rows, std::size_t hidden, std::size_t inner, const S* d_y, S* x,
-                         S* d_bias);
+void activation_backward(std::size_t rows, std::size_t hidden, std::size_t inner, const S* d_y,
+                         S* x, S* d_bias);
 
 // Sum of -log softmax(logits)[target] over rows; logits become scale * (softmax - one at target).
 template <class S>

@@ -19,8 +19,8 @@ class Team {
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
-  // Calls task(0) .. task(count - 1) and returns when all are done; member m does m, m + members, ...
-  // The caller is member 0. Tasks must not throw.
+  // Calls task(0) .. task(count - 1) and returns when all are done; member m does m, m + members,
+  // ... The caller is member 0. Tasks must not throw.
   void run(std::size_t count, const Task& task);
 
  private:

@@ -17,7 +17,8 @@ Text::Text(std::vector<std::uint8_t> bytes, std::string name)
 }
 
 Text Text::read(const std::filesystem::path& path) {
-  const std::string name = "'" + path.string() + "'";
+  std::string name = "'";
+  name += path.string() + "'";
   std::error_code trouble;
   const std::filesystem::file_status status = std::filesystem::status(path, trouble);
   if (status.type() == std::filesystem::file_type::not_found) {
@@ -46,10 +47,11 @@ Text Text::from_bytes(std::vector<std::uint8_t> bytes, std::string name) {
 void Text::require(std::size_t context) const {
   const std::size_t needed = kHeldOutPart * (context + 1);
   if (bytes_.size() >= needed) return;
-  throw UsageError(name_ + " has " + std::to_string(bytes_.size()) + " bytes, but a context of " +
-                   std::to_string(context) + " needs at least " + std::to_string(needed) +
-                   " (the last 1/" + std::to_string(kHeldOutPart) +
-                   " is held out and must hold one window); take a longer text or a shorter context");
+  throw UsageError(
+      name_ + " has " + std::to_string(bytes_.size()) + " bytes, but a context of " +
+      std::to_string(context) + " needs at least " + std::to_string(needed) + " (the last 1/" +
+      std::to_string(kHeldOutPart) +
+      " is held out and must hold one window); take a longer text or a shorter context");
 }
 
 std::size_t Text::sample(const Draw& draw, std::size_t context) const {

@@ -1,5 +1,6 @@
-// The text a model trains on: the bytes of a file as tokens 0 .. 255. The last twentieth is held out
-// for evaluation and is never trained on. A value, constant after it is made: safe from any thread.
+// The text a model trains on: the bytes of a file as tokens 0 .. 255. The last twentieth is held
+// out for evaluation and is never trained on. A value, constant after it is made: safe from any
+// thread.
 //
 // A window of context T is T + 1 consecutive bytes: T inputs and, one further, T targets.
 #pragma once
@@ -20,8 +21,8 @@ class Text {
   // `name` is for messages. Throws UsageError when there are no bytes.
   static Text from_bytes(std::vector<std::uint8_t> bytes, std::string name = "text");
 
-  // Throws UsageError that says how many bytes are needed unless one training window and one held-out
-  // window of `context` fit. The functions below need this to hold.
+  // Throws UsageError that says how many bytes are needed unless one training window and one
+  // held-out window of `context` fit. The functions below need this to hold.
   void require(std::size_t context) const;
 
   // Which training window: sample `index` of the whole run's batch of a step.
@@ -30,8 +31,8 @@ class Text {
     std::uint64_t step = 0;
     std::uint64_t index = 0;
   };
-  // Where that window starts: uniform over all training windows and a function of the draw alone, so
-  // that every method and every number of ranks sees the same stream.
+  // Where that window starts: uniform over all training windows and a function of the draw alone,
+  // so that every method and every number of ranks sees the same stream.
   std::size_t sample(const Draw& draw, std::size_t context) const;
 
   // Where window `index` of `count` fixed, evenly spread held-out windows starts.
