@@ -32,7 +32,7 @@ struct LoopbackOptions {
   int ranks = 1;  // per site
   // Longest wait for another thread, in real time; then Error (collectives) or a closed round (far).
   std::chrono::milliseconds deadline{60'000};
-  std::optional<LinkOptions> link;  // of each direction of each site
+  std::optional<LinkOptions> link = {};  // of each direction of each site
   // On the virtual clock, from the first arrival of a round: later frames are left out.
   double round_deadline_s = std::numeric_limits<double>::infinity();
   std::uint64_t seed = 1;           // of loss and jitter

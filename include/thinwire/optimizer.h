@@ -30,7 +30,8 @@ struct Traits {
   Meeting meeting = Meeting::gather;
   bool whole_matrices = false;  // each matrix must lie in one shard (orthogonalisation, low rank)
   int delay = 0;                // steps between extract and the apply that hears it
-  std::vector<StateSpec> states;
+  float suggested_lr = 1e-3f;   // peak learning rate that suits small models, where none is given
+  std::vector<StateSpec> states = {};
 };
 
 class Optimizer {

@@ -7,7 +7,7 @@
 
 namespace thinwire {
 
-enum class Shape { constant, linear, cosine, wsd };
+enum class ScheduleShape { constant, linear, cosine, wsd };
 
 // Warm-up: (step + 1) / warmup * peak for step < warmup. Then, up to `steps`:
 //   constant  peak
@@ -16,7 +16,7 @@ enum class Shape { constant, linear, cosine, wsd };
 //   wsd       warm-up, stable, decay: peak, then straight down over the last `decay` share of the steps
 // After `steps` the last value stays.
 struct Schedule {
-  Shape shape = Shape::cosine;
+  ScheduleShape shape = ScheduleShape::cosine;
   float peak = 1e-3f;         // > 0
   std::uint64_t steps = 0;    // length of the run, > 0 unless constant
   std::uint64_t warmup = 0;   // steps, <= steps
@@ -29,6 +29,6 @@ struct Schedule {
 };
 
 // Throws UsageError listing the known names.
-Shape parse_shape(std::string_view name);
+ScheduleShape parse_schedule_shape(std::string_view name);
 
 }  // namespace thinwire

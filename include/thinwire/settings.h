@@ -23,6 +23,8 @@ class Settings {
   std::string choice(std::string_view key, std::string_view fallback,
                      const std::vector<std::string>& allowed);
 
+  std::string text(std::string_view key, std::string_view fallback);
+
   // Throws UsageError naming the first key that was given but never read, and the nearest known one.
   void finish() const;
   // Every key that was read, with the value it got: the resolved settings, in order of name.

@@ -59,6 +59,12 @@ struct Piece {
   std::size_t tiles = 0;
 };
 
+// Floats [offset, offset + size) of params(); size 0: another rank owns them.
+struct ShardRange {
+  std::size_t offset = 0;
+  std::size_t size = 0;
+};
+
 class Shard {
  public:
   // The part of `rank` among `ranks`, every unit cut as evenly as tile rows allow. `layout` must
@@ -84,6 +90,8 @@ class Shard {
   std::size_t unit_offset(int unit) const { return unit_offsets_.at(unit); }
   // ranks + 1 ascending offsets: rank r owns floats [cuts[r], cuts[r + 1]) of the unit.
   std::span<const std::size_t> cuts(int unit) const { return cuts_.at(unit); }
+  // Where that tile row of the layout lies.
+  ShardRange range(std::size_t tile_row) const;
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
 
@@ -104,9 +112,9 @@ class Shard {
   std::map<std::string, std::vector<float>, std::less<>> states_;
 };
 
-// 64 bits over parameters and all replicated state of the shard's floats in tile row `index` of the
-// layout; 0 when another rank owns that row. The hash of a model is folded over rows in layout order,
-// so that sites with different numbers of ranks compare.
+// For each tile row of the layout 64 bits over its parameters and replicated state; 0 where another
+// rank owns the row. The hash of a model is folded over rows in layout order, so that sites with
+// different numbers of ranks compare.
 std::vector<std::uint64_t> row_hashes(const Shard& shard);
 
 }  // namespace thinwire

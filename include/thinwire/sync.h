@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "thinwire/collective.h"
+#include "thinwire/error.h"
 #include "thinwire/exchange.h"
 #include "thinwire/shard.h"
 #include "thinwire/step.h"
@@ -21,6 +22,7 @@ namespace thinwire {
 // in `agreement`: layout, optimizer settings, divisor rule (Trainer::agreement).
 struct Dialect {
   std::uint64_t agreement = 0;
+  int part = 0;                                  // the rank: which shard of the model this is
   std::size_t floats = 0;                        // of the shard
   std::vector<std::uint32_t> tile_coefficients;  // of each tile of the shard
 };
@@ -93,6 +95,8 @@ class DelayedSync final : public Sync {
   };
   Round round_of(const Step& step, int phase) const;
   Heard collect(const Round& round, Said said);
+  Result<Update> judge(const SiteFrame& frame, const Round& round, const Said& said);
+  void complain(const Round& round, int site, const std::string& why);
 
   Exchange& far_;
   Options options_;

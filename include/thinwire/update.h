@@ -22,8 +22,8 @@ struct Picks {
 };
 
 struct Update {
-  std::vector<float> dense;  // one value per float of the shard, or none
-  Picks picks;
+  std::vector<float> dense = {};  // one value per float of the shard, or none
+  Picks picks = {};
 
   // Nothing to say: no dense values and no chosen coefficient.
   bool empty() const { return dense.empty() && picks.positions.empty(); }
