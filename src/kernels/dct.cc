@@ -2,6 +2,7 @@
 // transposition after each. Private to a site, hence with fused multiply-add where there is one.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "src/kernels/dct.cc"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -154,13 +155,22 @@ void copy_row(const float* from, std::size_t count, std::size_t width, float* to
   std::memset(to + count, 0, (width - count) * sizeof(float));
 }
 
-// The tile's valid values, then zeros.
+// Asks for `count` floats ahead of their use.
+void prefetch(const float* from, std::size_t count) {
+  constexpr std::size_t kLine = 64 / sizeof(float);
+  for (std::size_t i = 0; i < count; i += kLine) hwy::Prefetch(from + i);
+}
+
+// The tile's valid values, then zeros. Tiles are mostly folded from left to right, and a row of a
+// tile is too short for the processor to guess that its right neighbour comes next.
 void load(const Tile& tile, ConstFloats values, float* to) {
   const std::size_t used_rows = tile.rows + (tile.tail > 0 ? 1 : 0);
   TW_CHECK(used_rows <= tile.height && tile.cols <= tile.width && tile.tail <= tile.cols);
   const float* from = values.data() + tile.offset;
   for (std::size_t i = 0; i < tile.rows; ++i) {
-    copy_row(from + i * tile.stride, tile.cols, tile.width, to + i * kSideMax);
+    const float* row = from + i * tile.stride;
+
+    copy_row(row, tile.cols, tile.width, to + i * kSideMax);
   }
   if (tile.tail > 0) {
     copy_row(from + tile.rows * tile.stride, tile.tail, tile.width, to + tile.rows * kSideMax);
@@ -191,6 +201,7 @@ void fold(const Tile& tile, ConstFloats values, float decay, float scale, Floats
   const Basis& across = basis(tile.width);
   Scratch scratch(tile.height, tile.width);
   load(tile, values, scratch.tile);
+  prefetch(residual.data(), residual.size());
   HWY_DYNAMIC_DISPATCH(Transform)(down, across, scratch.tile, scratch.spare);
   HWY_DYNAMIC_DISPATCH(AddRows)
   (tile.height, tile.width, scratch.tile, decay, scale, residual.data());
