@@ -1,7 +1,10 @@
 # Flags shared by all targets. thinwire_warnings is linked privately and never exported.
 add_library(thinwire_warnings INTERFACE)
-target_compile_options(thinwire_warnings INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
-                       $<$<BOOL:${THINWIRE_WERROR}>:-Werror>)
+set(warnings -Wall -Wextra -Wshadow -Wnon-virtual-dtor)
+if(THINWIRE_WERROR)
+  list(APPEND warnings -Werror)
+endif()
+target_compile_options(thinwire_warnings INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${warnings}>")
 
 # Not -march=native: GCC 12 then tunes for CPUs it does not know and Eigen loses a fifth of its speed.
 set(THINWIRE_ARCH_FLAGS "")

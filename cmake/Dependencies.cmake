@@ -22,12 +22,17 @@ if(THINWIRE_BENCH)
 endif()
 
 # zstd 1.5.4 exports only libzstd_shared and libzstd_static, newer ones libzstd.
-add_library(thinwire_zstd INTERFACE IMPORTED)
 if(TARGET zstd::libzstd)
-  target_link_libraries(thinwire_zstd INTERFACE zstd::libzstd)
+  set(THINWIRE_ZSTD zstd::libzstd)
 else()
-  target_link_libraries(thinwire_zstd INTERFACE zstd::libzstd_shared)
+  set(THINWIRE_ZSTD zstd::libzstd_shared)
 endif()
+
+# What the library links privately, in three forms: targets here, packages that a user of the static
+# library must find too (thinwireConfig.cmake), names for pkg-config --static.
+set(THINWIRE_PRIVATE_TARGETS hwy::hwy PkgConfig::xxhash ${THINWIRE_ZSTD} spdlog::spdlog fmt::fmt)
+set(THINWIRE_PRIVATE_PACKAGES hwy zstd fmt spdlog)
+set(THINWIRE_PC_PRIVATE "-lspdlog -lfmt -lhwy -lzstd -lxxhash")
 
 # CUDA and NCCL are optional. CMake 3.25 has no C++20 dialect for nvcc: the two lines below give it one.
 # clang 14 is no host compiler for CUDA 13, so clang builds go without.

@@ -1,8 +1,9 @@
-// The part of a model that one rank owns: parameters, gradient and everything its optimizer remembers.
-// An optimizer sees nothing else. A Shard is a value; it belongs to one thread at a time.
+// The part of a model that one rank owns: parameters, gradient and everything its optimizer
+// remembers. An optimizer sees nothing else. A Shard is a value; it belongs to one thread at a
+// time.
 //
-// Its floats are the rank's contiguous ranges of all units, unit after unit. With one rank in a site
-// the shard is the whole model.
+// Its floats are the rank's contiguous ranges of all units, unit after unit. With one rank in a
+// site the shard is the whole model.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +38,7 @@ struct StateSpec {
 // One tile of the shard: `rows` full rows of `cols` values, `stride` apart, then one row of `tail`
 // values (only in the last tile of a pool). The transform works on height x width, zeros beyond.
 struct Tile {
-  std::size_t offset = 0;        // of its first value in params() and grad()
+  std::size_t offset = 0;  // of its first value in params() and grad()
   std::size_t stride = 0;
   std::size_t rows = 0;
   std::size_t cols = 0;
@@ -49,20 +50,27 @@ struct Tile {
 
 // Consecutive tile rows of one block that lie in this shard. A whole matrix if rows == block rows.
 struct Piece {
-  std::size_t block = 0;       // index into Layout::blocks()
-  std::size_t first_row = 0;   // first value row of the block that lies here
-  std::size_t rows = 0;        // value rows
+  std::size_t block = 0;      // index into Layout::blocks()
+  std::size_t first_row = 0;  // first value row of the block that lies here
+  std::size_t rows = 0;       // value rows
   std::size_t cols = 0;
-  std::size_t offset = 0;      // in params()
+  std::size_t offset = 0;  // in params()
   std::size_t size = 0;
   std::size_t first_tile = 0;  // in tiles()
   std::size_t tiles = 0;
 };
 
+// Floats [offset, offset + size) of params(); size 0: another rank owns them.
+struct ShardRange {
+  std::size_t offset = 0;
+  std::size_t size = 0;
+};
+
 class Shard {
  public:
   // The part of `rank` among `ranks`, every unit cut as evenly as tile rows allow. `layout` must
-  // outlive the shard. All values start at zero. Throws UsageError for a rank outside 0 .. ranks - 1.
+  // outlive the shard. All values start at zero. Throws UsageError for a rank outside 0 .. ranks
+  // - 1.
   Shard(const Layout& layout, int rank, int ranks, std::span<const StateSpec> states = {});
 
   Floats params() { return params_; }
@@ -84,6 +92,8 @@ class Shard {
   std::size_t unit_offset(int unit) const { return unit_offsets_.at(unit); }
   // ranks + 1 ascending offsets: rank r owns floats [cuts[r], cuts[r + 1]) of the unit.
   std::span<const std::size_t> cuts(int unit) const { return cuts_.at(unit); }
+  // Where that tile row of the layout lies.
+  ShardRange range(std::size_t tile_row) const;
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
 
@@ -104,9 +114,9 @@ class Shard {
   std::map<std::string, std::vector<float>, std::less<>> states_;
 };
 
-// 64 bits over parameters and all replicated state of the shard's floats in tile row `index` of the
-// layout; 0 when another rank owns that row. The hash of a model is folded over rows in layout order,
-// so that sites with different numbers of ranks compare.
+// For each tile row of the layout 64 bits over its parameters and replicated state; 0 where another
+// rank owns the row. The hash of a model is folded over rows in layout order, so that sites with
+// different numbers of ranks compare.
 std::vector<std::uint64_t> row_hashes(const Shard& shard);
 
 }  // namespace thinwire

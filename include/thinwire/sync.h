@@ -1,6 +1,8 @@
-// How a step's updates reach the other sites. Two forms; the optimizer does not know which one it got.
+// How a step's updates reach the other sites. Two forms; the optimizer does not know which one it
+// got.
 //   AllReduceSync  mean of dense updates over all sites, in this step (the baseline);
-//   DelayedSync    posts the round of this step and collects the one `delay` steps back (0: this one).
+//   DelayedSync    posts the round of this step and collects the one `delay` steps back (0: this
+//   one).
 // Training thread only; the links must outlive the sync.
 #pragma once
 
@@ -10,6 +12,7 @@
 #include <vector>
 
 #include "thinwire/collective.h"
+#include "thinwire/error.h"
 #include "thinwire/exchange.h"
 #include "thinwire/shard.h"
 #include "thinwire/step.h"
@@ -17,10 +20,11 @@
 
 namespace thinwire {
 
-// What both ends must know to read each other's updates. Everything that must match between sites is
-// in `agreement`: layout, optimizer settings, divisor rule (Trainer::agreement).
+// What both ends must know to read each other's updates. Everything that must match between sites
+// is in `agreement`: layout, optimizer settings, divisor rule (Trainer::agreement).
 struct Dialect {
   std::uint64_t agreement = 0;
+  int part = 0;                                  // the rank: which shard of the model this is
   std::size_t floats = 0;                        // of the shard
   std::vector<std::uint32_t> tile_coefficients;  // of each tile of the shard
 };
@@ -93,6 +97,8 @@ class DelayedSync final : public Sync {
   };
   Round round_of(const Step& step, int phase) const;
   Heard collect(const Round& round, Said said);
+  Result<Update> judge(const SiteFrame& frame, const Round& round, const Said& said);
+  void complain(const Round& round, int site, const std::string& why);
 
   Exchange& far_;
   Options options_;

@@ -11,8 +11,8 @@ namespace {
 
 constexpr double kPi = 3.14159265358979323846;
 
-// cos(pi x) for x in [0, 1] by the Taylor series of -sin(pi (x - 1/2)) to degree 17: error below 1e-13,
-// and no libm, whose last bit differs between machines.
+// cos(pi x) for x in [0, 1] by the Taylor series of -sin(pi (x - 1/2)) to degree 17: error below
+// 1e-13, and no libm, whose last bit differs between machines.
 double cos_pi(double x) {
   const double y = kPi * (x - 0.5);
   const double square = y * y;
@@ -32,16 +32,17 @@ double descent(const Schedule& schedule, std::uint64_t step) {
   const double done = static_cast<double>(std::min(step, last) - std::min(step, schedule.warmup));
   const double share = length > 0 ? std::min(1.0, done / length) : 1.0;
   switch (schedule.shape) {
-    case Shape::linear:
+    case ScheduleShape::linear:
       return share;
-    case Shape::cosine:
+    case ScheduleShape::cosine:
       return 0.5 * (1.0 - cos_pi(share));
-    case Shape::wsd: {
-      const double decay = static_cast<double>(schedule.decay) * static_cast<double>(schedule.steps);
+    case ScheduleShape::wsd: {
+      const double decay =
+          static_cast<double>(schedule.decay) * static_cast<double>(schedule.steps);
       const double left = static_cast<double>(last - std::min(step, last));
       return decay > 0 ? std::max(0.0, 1.0 - left / decay) : 0.0;
     }
-    case Shape::constant:
+    case ScheduleShape::constant:
       break;
   }
   return 0.0;
@@ -54,7 +55,7 @@ float Schedule::at(std::uint64_t step) const {
     return static_cast<float>(static_cast<double>(peak) * static_cast<double>(step + 1) /
                               static_cast<double>(warmup));
   }
-  if (shape == Shape::constant) return peak;
+  if (shape == ScheduleShape::constant) return peak;
   const double share = 1.0 - (1.0 - static_cast<double>(floor)) * descent(*this, step);
   return static_cast<float>(static_cast<double>(peak) * share);
 }
@@ -63,19 +64,19 @@ void Schedule::validate() const {
   if (!std::isfinite(peak) || peak <= 0) {
     throw UsageError("the learning rate must be a number above 0, not " + std::to_string(peak));
   }
-  if (steps == 0 && shape != Shape::constant) throw UsageError("steps must be 1 or more");
-  if (shape != Shape::constant && warmup > steps) {
+  if (steps == 0 && shape != ScheduleShape::constant) throw UsageError("steps must be 1 or more");
+  if (shape != ScheduleShape::constant && warmup > steps) {
     throw UsageError("warmup must be at most the number of steps, " + std::to_string(steps));
   }
   if (!(floor >= 0 && floor <= 1)) throw UsageError("the schedule's floor must be from 0 to 1");
   if (!(decay >= 0 && decay <= 1)) throw UsageError("the schedule's decay must be from 0 to 1");
 }
 
-Shape parse_shape(std::string_view name) {
-  if (name == "constant") return Shape::constant;
-  if (name == "linear") return Shape::linear;
-  if (name == "cosine") return Shape::cosine;
-  if (name == "wsd") return Shape::wsd;
+ScheduleShape parse_schedule_shape(std::string_view name) {
+  if (name == "constant") return ScheduleShape::constant;
+  if (name == "linear") return ScheduleShape::linear;
+  if (name == "cosine") return ScheduleShape::cosine;
+  if (name == "wsd") return ScheduleShape::wsd;
   throw UsageError("unknown schedule '" + std::string(name) +
                    "'; known: constant, cosine, linear, wsd");
 }

@@ -111,23 +111,25 @@ ConstFloats Shard::state(std::string_view name) const {
   return const_cast<Shard*>(this)->state(name);
 }
 
+ShardRange Shard::range(std::size_t tile_row) const {
+  const TileRow& row = layout_->tile_rows().at(tile_row);
+  const int unit = layout_->blocks()[row.block].unit;
+  const std::size_t begin = cuts_[unit][rank_];
+  if (row.begin < begin || row.end > cuts_[unit][rank_ + 1]) return {};
+  return {unit_offsets_[unit] + row.begin - begin, row.end - row.begin};
+}
+
 std::vector<std::uint64_t> row_hashes(const Shard& shard) {
-  const Layout& layout = shard.layout();
-  std::vector<std::uint64_t> hashes(layout.tile_rows().size(), 0);
+  std::vector<std::uint64_t> hashes(shard.layout().tile_rows().size(), 0);
   for (std::size_t i = 0; i < hashes.size(); ++i) {
-    const TileRow& row = layout.tile_rows()[i];
-    const Block& block = layout.blocks()[row.block];
-    const std::span<const std::size_t> cuts = shard.cuts(block.unit);
-    if (row.begin < cuts[shard.rank()] || row.end > cuts[shard.rank() + 1]) continue;
-    const std::size_t offset =
-        shard.unit_offset(block.unit) + row.begin - cuts[shard.rank()];
-    const std::size_t size = row.end - row.begin;
-    std::uint64_t hash = hash64(shard.params().subspan(offset, size));
+    const ShardRange range = shard.range(i);
+    if (range.size == 0) continue;
+    std::uint64_t hash = hash64(shard.params().subspan(range.offset, range.size));
     for (const StateSpec& spec : shard.states()) {
       if (spec.kind != StateKind::replicated) continue;
-      const ConstFloats state = shard.state(spec.name);
-      const bool by_element = spec.extent == StateExtent::elements;
-      hash = hash_fold(hash, hash64(by_element ? state.subspan(offset, size) : state));
+      ConstFloats state = shard.state(spec.name);
+      if (spec.extent == StateExtent::elements) state = state.subspan(range.offset, range.size);
+      hash = hash_fold(hash, hash64(state));
     }
     hashes[i] = hash;
   }

@@ -1,0 +1,65 @@
+#include "optimizers/tile_votes.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace thinwire {
+namespace {
+
+constexpr int kOneQ12 = 4096;
+
+}  // namespace
+
+TileVotes::TileVotes(std::span<const Contribution> heard) : heard_(heard), next_(heard.size(), 0) {}
+
+void TileVotes::next_tile() {
+  if (started_) ++tile_;
+  started_ = true;
+  said_.clear();
+  positions_.clear();
+  for (std::size_t i = 0; i < heard_.size(); ++i) {
+    const Picks& picks = heard_[i].update.picks;
+    if (picks.counts.empty()) continue;
+    for (const std::size_t end = next_[i] + picks.counts[tile_]; next_[i] < end; ++next_[i]) {
+      said_.push_back({picks.positions[next_[i]], picks.codes[next_[i]]});
+    }
+  }
+  // Contributions came in site order; a stable sort keeps that order within a position.
+  std::stable_sort(said_.begin(), said_.end(),
+                   [](const Said& a, const Said& b) { return a.position < b.position; });
+  for (const Said& said : said_) {
+    if (positions_.empty() || positions_.back() != said.position) {
+      positions_.push_back(said.position);
+    }
+  }
+}
+
+std::span<const float> TileVotes::means(int sites) {
+  means_.clear();
+  for (std::size_t i = 0; i < said_.size();) {
+    const std::size_t first = i;
+    float sum = 0.0f;
+    for (; i < said_.size() && said_[i].position == said_[first].position; ++i) {
+      sum += float_of(said_[i].code);
+    }
+    means_.push_back(sum / static_cast<float>(sites > 0 ? sites : static_cast<int>(i - first)));
+  }
+  return means_;
+}
+
+std::span<const std::int32_t> TileVotes::vote_means(int sites) {
+  vote_means_.clear();
+  for (std::size_t i = 0; i < said_.size();) {
+    const std::size_t first = i;
+    int sum = 0;
+    for (; i < said_.size() && said_[i].position == said_[first].position; ++i) {
+      sum += vote_of(said_[i].code);
+    }
+    const int divisor = sites > 0 ? sites : static_cast<int>(i - first);
+    const int size = (2 * kOneQ12 * std::abs(sum) + divisor) / (2 * divisor);
+    vote_means_.push_back(sum < 0 ? -size : size);
+  }
+  return vote_means_;
+}
+
+}  // namespace thinwire

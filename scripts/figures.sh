@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# Every figure that the README states, measured again by one command.
+#   scripts/figures.sh           lists the figures and their bounds
+#   scripts/figures.sh NAME      builds what it needs, measures, prints one line of JSON:
+#                                {"name":"...","value":1.5,"unit":"...","bound":"<= 2","ok":true}
+#   scripts/figures.sh all       measures all of them, one line each
+# Exit status: 0 within the bounds, 1 not (value null: the measurement itself failed), 2 unknown name.
+set -euo pipefail
+# shellcheck source=scripts/setup.sh
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+bench=build/release/bench
+
+# name | bound | unit | what it is
+figures() {
+  cat <<'LIST'
+demo_golden          | <= 0    | failing tests | DeMo and DisTrO against the golden vectors
+adamw_sharded        | <= 1e-6 | difference    | AdamW on 4 shards against AdamW on one, largest parameter difference
+replicas             | <= 0    | sites         | sites whose replicated state differs from the first's after a run
+sent_kept            | <= 0    | coefficients  | coefficients for which sent + kept is not the momentum, to the bit
+bits_per_coefficient | <= 11.6 | bits          | a sent coefficient on the wire, position and vote together
+bytes_ratio          | >= 1500 | ratio         | bytes of an fp32 ring all-reduce over those of distro with k = 8
+extract_vs_plain     | >= 3    | ratio         | time of a plain dense DCT extraction over that of ours
+extract_vs_pass      | <= 8    | ratio         | time of our extraction over that of one pass through the memory
+train_vs_products    | <= 1.4  | ratio         | time of a training step over that of its matrix products alone
+two_ranks            | >= 1.8  | ratio         | tokens per second of two ranks over those of one
+loss_gap             | <= 0.05 | nats/byte     | held-out loss of distro minus that of adamw, same data and steps
+rank_memory          | <= 64   | MiB           | memory of a rank above the formula of the documentation
+build_time           | <= 600  | s             | configuring and building release from nothing, without ccache
+test_time            | <= 600  | s             | all tests of release
+LIST
+}
+
+# What to run for NAME; prints the value alone.
+measure() {
+  case $1 in
+    demo_golden) failing_tests Golden ;;
+    adamw_sharded | replicas | sent_kept | bits_per_coefficient | bytes_ratio | loss_gap | rank_memory)
+      run_json value figures_bench "$1"
+      ;;
+    extract_vs_plain) run_json ratio_plain extract_bench --json ;;
+    extract_vs_pass) run_json ratio_pass extract_bench --json ;;
+    train_vs_products) run_json ratio train_bench --json ;;
+    two_ranks) run_json ratio train_bench --ranks 2 --json ;;
+    build_time) seconds clean_build ;;
+    test_time) build_preset release >&2 && seconds ctest --test-dir build/release --no-tests=error -j2 ;;
+  esac
+}
+
+# Below, "|| return" stands where a failure must end the measurement: bash ignores set -e in a function called
+# where its status is tested.
+
+# run_json KEY BENCH ARGUMENT...: builds the bench, runs it, prints the number under KEY of its JSON.
+run_json() {
+  local key=$1 program=$2
+  shift 2
+  [[ -e build/release/build.ninja ]] || cmake --preset release >&2 || return
+  cmake --build build/release --target "$program" >&2 || return
+  "$bench/$program" "$@" | python3 -c '
+import json, math, sys
+value = float(json.load(sys.stdin)[sys.argv[1]])
+sys.exit("not a finite number") if not math.isfinite(value) else print(repr(value))' "$key"
+}
+
+# Number of failing tests among those whose name matches; no such test is a failed measurement.
+failing_tests() {
+  local output
+  build_preset release >&2 || return
+  output=$(ctest --test-dir build/release --no-tests=error -R "$1" 2>&1) || true
+  grep -oE '[0-9]+ tests failed out of [0-9]+' <<<"$output" | grep -oE '^[0-9]+'
+}
+
+seconds() {
+  local before after
+  before=$(date +%s.%N)
+  "$@" >&2 || return
+  after=$(date +%s.%N)
+  awk -v a="$before" -v b="$after" 'BEGIN { printf "%.1f\n", b - a }'
+}
+
+# shellcheck disable=SC2317  # called through seconds
+clean_build() {
+  local dir status=0
+  dir=$(mktemp -d)
+  export CCACHE_DISABLE=1
+  { cmake --preset release -B "$dir" && cmake --build "$dir"; } || status=1
+  rm -rf "$dir"
+  return "$status"
+}
+
+# report NAME: measures and prints the line; fails when the bound does not hold.
+report() {
+  local name=$1 bound unit value ok
+  IFS='|' read -r _ bound unit _ < <(figures | grep "^$name ")
+  read -r bound <<<"$bound"
+  read -r unit <<<"$unit"
+  value=$(measure "$name" | tail -n 1) || value=null
+  ok=$(awk -v v="$value" -v op="${bound%% *}" -v b="${bound##* }" \
+    'BEGIN { print v == "null" || v == "" ? "false" : ((op == "<=" ? v + 0 <= b + 0 : v + 0 >= b + 0) ? "true" : "false") }')
+  printf '{"name":"%s","value":%s,"unit":"%s","bound":"%s","ok":%s}\n' "$name" "${value:-null}" "$unit" "$bound" "$ok"
+  [[ $ok == true ]]
+}
+
+if ((!$#)); then
+  figures
+  exit 0
+fi
+mapfile -t known < <(figures | awk '{ print $1 }')
+names=("$@")
+if [[ $1 == all ]]; then names=("${known[@]}"); fi
+for name in "${names[@]}"; do
+  if [[ " ${known[*]} " != *" $name "* ]]; then
+    echo "figures: unknown figure '$name'; known: ${known[*]}" >&2
+    exit 2
+  fi
+done
+{ build_packages; test_packages; } | install_missing >&2
+status=0
+for name in "${names[@]}"; do report "$name" || status=1; done
+exit "$status"

@@ -1,0 +1,65 @@
+#include "src/core/site_math.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "thinwire/hash.h"
+#include "thinwire/kernels.h"
+
+namespace thinwire {
+namespace {
+
+// Every rank fills in the words of its own tile rows and leaves 0 elsewhere; all get all of them.
+// The words travel as pairs of floats that no one does arithmetic on.
+void share_words(std::vector<std::uint64_t>& words, Collective& near) {
+  if (near.size() == 1 || words.empty()) return;
+  static_assert(sizeof(std::uint64_t) == 2 * sizeof(float));
+  const std::size_t length = 2 * words.size();
+  std::vector<float> mine(length);
+  std::memcpy(mine.data(), words.data(), length * sizeof(float));
+  std::vector<float> all(length * near.size());
+  std::vector<std::size_t> cuts;
+  for (int rank = 0; rank <= near.size(); ++rank) cuts.push_back(length * rank);
+  near.all_gather(mine, all, cuts);
+  for (int rank = 0; rank < near.size(); ++rank) {
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      std::uint64_t word;
+      std::memcpy(&word, all.data() + cuts[rank] + 2 * i, sizeof word);
+      words[i] |= word;
+    }
+  }
+}
+
+std::uint64_t fold(const std::vector<std::uint64_t>& hashes) {
+  std::uint64_t hash = 0;
+  for (std::uint64_t one : hashes) hash = hash_fold(hash, one);
+  return hash;
+}
+
+}  // namespace
+
+double site_norm(const Shard& shard, ConstFloats values, Collective& near) {
+  std::vector<std::uint64_t> sums(shard.layout().tile_rows().size(), 0);
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const ShardRange range = shard.range(i);
+    if (range.size == 0) continue;
+    sums[i] = std::bit_cast<std::uint64_t>(
+        kernels::sum_squares(values.subspan(range.offset, range.size)));
+  }
+  share_words(sums, near);
+  double sum = 0.0;
+  for (std::uint64_t bits : sums) sum += std::bit_cast<double>(bits);
+  return std::sqrt(sum);
+}
+
+std::uint64_t site_hash(const Shard& shard, Collective& near) {
+  std::vector<std::uint64_t> hashes = row_hashes(shard);
+  share_words(hashes, near);
+  return fold(hashes);
+}
+
+std::uint64_t shard_hash(const Shard& shard) { return fold(row_hashes(shard)); }
+
+}  // namespace thinwire

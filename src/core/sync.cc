@@ -1,0 +1,112 @@
+#include "thinwire/sync.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "src/codec/codec.h"
+#include "src/codec/frame.h"
+#include "thinwire/error.h"
+
+namespace thinwire {
+
+void AllReduceSync::open(Dialect dialect) {
+  dialect_ = std::move(dialect);
+  buffer_.resize(dialect_.floats + 1);
+}
+
+// The weight of a site (1: it speaks, 0: its gradient was not finite) is averaged with its values,
+// so that the mean is over the sites that spoke.
+Heard AllReduceSync::exchange(const Step&, int, std::uint64_t, Update mine) {
+  TW_CHECK(mine.picks.positions.empty());
+  TW_CHECK(mine.dense.empty() || mine.dense.size() == dialect_.floats);
+  const bool speaks = !mine.dense.empty();
+  std::fill(buffer_.begin(), buffer_.end(), 0.0f);
+  std::copy(mine.dense.begin(), mine.dense.end(), buffer_.begin());
+  buffer_.back() = speaks ? 1.0f : 0.0f;
+  far_.all_reduce_mean(buffer_);
+  const float weight = buffer_.back();
+  Heard heard;
+  if (weight == 0.0f || dialect_.floats == 0) return heard;
+  Update mean = std::move(mine);
+  mean.dense.assign(buffer_.begin(), buffer_.end() - 1);
+  if (weight != 1.0f) {
+    for (float& value : mean.dense) value /= weight;
+  }
+  heard.contributions.push_back({far_.rank(), std::move(mean)});
+  return heard;
+}
+
+DelayedSync::DelayedSync(Exchange& far, Options options) : far_(far), options_(options) {
+  if (options.delay < 0 || options.delay > 8) throw UsageError("delay must be from 0 to 8");
+}
+
+void DelayedSync::open(Dialect dialect) { dialect_ = std::move(dialect); }
+
+Round DelayedSync::round_of(const Step& step, int phase) const {
+  return {options_.epoch, step.index, static_cast<std::uint32_t>(phase)};
+}
+
+Heard DelayedSync::exchange(const Step& step, int phase, std::uint64_t state_hash, Update mine) {
+  const Round round = round_of(step, phase);
+  const Header header{dialect_.agreement, round, far_.site(), dialect_.part, state_hash};
+  far_.post(round, seal(header, encode(mine, {dialect_.floats, dialect_.tile_coefficients})));
+  Said said{step, state_hash, std::move(mine)};
+  if (phase > 0) return collect(round, std::move(said));
+  in_flight_.push_back(std::move(said));
+  if (in_flight_.size() <= static_cast<std::size_t>(options_.delay)) return {};
+  Said due = std::move(in_flight_.front());
+  in_flight_.pop_front();
+  const Round of_due = round_of(due.step, 0);
+  Heard heard = collect(of_due, std::move(due));
+  heard.age = options_.delay;
+  return heard;
+}
+
+// What a frame says, or why it may not be used; the verdict depends on its bytes alone, so that
+// every site comes to the same one.
+Result<Update> DelayedSync::judge(const SiteFrame& frame, const Round& round, const Said& said) {
+  const Expected expected{dialect_.agreement, round, frame.site, dialect_.part};
+  const Result<Opened> opened = thinwire::open(frame.bytes, expected);
+  if (!opened) return Result<Update>::refuse(opened.why());
+  Result<Update> update = decode(opened->payload, {dialect_.floats, dialect_.tile_coefficients});
+  if (update && !finite_floats(*update)) return Result<Update>::refuse("values are not finite");
+  if (update && opened->header.state_hash != said.state_hash) {
+    complain(round, frame.site, "holds other parameters than this site: replicas have diverged");
+  }
+  return update;
+}
+
+void DelayedSync::complain(const Round& round, int site, const std::string& why) {
+  complaints_.push_back("round " + std::to_string(round.number) + ", site " + std::to_string(site) +
+                        ": " + why);
+}
+
+Heard DelayedSync::collect(const Round& round, Said said) {
+  Heard heard;
+  bool included = false;
+  for (const SiteFrame& frame : far_.collect(round).frames) {
+    Result<Update> update = judge(frame, round, said);
+    if (!update) {
+      ++refused_;
+      complain(round, frame.site, "refused: " + update.why());
+      continue;
+    }
+    included = included || frame.site == far_.site();
+    if (!update->empty()) heard.contributions.push_back({frame.site, std::move(*update)});
+  }
+  if (!included && !said.update.empty()) {
+    heard.unheard.push_back({said.step, std::move(said.update)});
+  }
+  return heard;
+}
+
+Traffic DelayedSync::traffic() const {
+  Traffic traffic = far_.traffic();
+  traffic.refused += refused_;
+  return traffic;
+}
+
+std::vector<std::string> DelayedSync::take_complaints() { return std::exchange(complaints_, {}); }
+
+}  // namespace thinwire

@@ -1,0 +1,204 @@
+#include "thinwire/trainer.h"
+
+#include <chrono>
+#include <cmath>
+#include <ctime>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "src/core/site_math.h"
+#include "src/core/unit_store.h"
+#include "thinwire/error.h"
+#include "thinwire/hash.h"
+#include "thinwire/log.h"
+
+namespace thinwire {
+namespace {
+
+// Raised whenever the meaning of what is exchanged changes.
+constexpr std::string_view kProtocol = "thinwire/1";
+
+double thread_cpu_s() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+double wall_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void check_fit(const Traits& traits, const Optimizer& optimizer, const Sync& sync,
+               const Collective& near) {
+  const std::string name(optimizer.name());
+  if (traits.whole_matrices && near.size() > 1) {
+    throw UsageError(name + " needs whole matrices; run it with one rank a site");
+  }
+  if (traits.meeting == Meeting::nothing) return;
+  if ((traits.meeting == Meeting::reduce) != sync.reduces()) {
+    throw UsageError(name + (sync.reduces() ? " gathers updates; give it a DelayedSync"
+                                            : " sums dense updates; give it an AllReduceSync"));
+  }
+  if (traits.delay != sync.delay()) {
+    throw UsageError(name + " is set up for delay " + std::to_string(traits.delay) +
+                     " but the sync for " + std::to_string(sync.delay()) + "; make them equal");
+  }
+}
+
+}  // namespace
+
+class Trainer::Body {
+ public:
+  Body(Model& model, Collective& near, Optimizer& optimizer, Sync& sync, TrainerOptions options)
+      : model_(model),
+        near_(near),
+        optimizer_(optimizer),
+        sync_(sync),
+        options_(std::move(options)),
+        traits_(optimizer.traits()),
+        layout_(model.parameters(), options_.chunking),
+        shard_(layout_, near.rank(), near.size(), traits_.states),
+        units_(model, shard_, near, options_.seed) {
+    options_.schedule.validate();
+    check_fit(traits_, optimizer, sync, near);
+    if (traits_.meeting != Meeting::nothing) sync_.open(dialect());
+  }
+
+  StepReport step();
+  std::uint64_t agreement() const;
+
+  Model& model_;
+  Collective& near_;
+  Optimizer& optimizer_;
+  Sync& sync_;
+  TrainerOptions options_;
+  Traits traits_;
+  Layout layout_;
+  Shard shard_;
+  UnitStore units_;
+  std::uint64_t index_ = 0;
+  std::uint64_t skipped_ = 0;
+
+ private:
+  Dialect dialect() const;
+  Update extract(Step step, StepReport& report);
+  Heard exchange(const Step& step, int phase, Update mine, StepReport& report);
+  Update apply(Step step, const Heard& heard, StepReport& report);
+};
+
+std::uint64_t Trainer::Body::agreement() const {
+  std::uint64_t hash = hash64(kProtocol);
+  hash = hash_fold(hash, layout_.hash());
+  hash = hash_fold(hash, hash64(optimizer_.name()));
+  hash = hash_fold(hash, hash64(options_.settings));
+  hash = hash_fold(hash, static_cast<std::uint64_t>(options_.sites));
+  hash = hash_fold(hash, static_cast<std::uint64_t>(near_.size()));
+  return hash_fold(hash, options_.seed);
+}
+
+Dialect Trainer::Body::dialect() const {
+  Dialect dialect;
+  dialect.agreement = agreement();
+  dialect.part = near_.rank();
+  dialect.floats = shard_.params().size();
+  for (const Tile& tile : shard_.tiles()) {
+    dialect.tile_coefficients.push_back(static_cast<std::uint32_t>(tile.height * tile.width));
+  }
+  return dialect;
+}
+
+StepReport Trainer::Body::step() {
+  Step step;
+  step.index = index_;
+  step.lr = options_.schedule.at(index_);
+  step.sites = options_.sites;
+  StepReport report;
+  report.index = index_;
+  report.lr = step.lr;
+  double cpu = thread_cpu_s();
+
+  units_.begin_step();
+  units_.take_from(optimizer_.gradient_point(step, shard_));
+  report.loss = model_.loss_and_grad(units_, step);
+  units_.end_step();
+  units_.take_from(shard_.params());
+  Update said = extract(step, report);
+  report.compute_s = thread_cpu_s() - cpu;
+
+  // A method with several phases answers until nothing is left to say; one phase is the rule. The
+  // first phase is always exchanged, even with nothing to say: others count on hearing from
+  // everyone.
+  for (int phase = 0; phase == 0 || !said.empty(); ++phase) {
+    const Heard heard = exchange(step, phase, std::move(said), report);
+    cpu = thread_cpu_s();
+    said = apply(step, heard, report);
+    report.compute_s += thread_cpu_s() - cpu;
+  }
+  ++index_;
+  return report;
+}
+
+// A gradient that is not finite on any rank is folded into no residual: the site says nothing.
+Update Trainer::Body::extract(Step step, StepReport& report) {
+  step.norm = site_norm(shard_, shard_.grad(), near_);
+  report.gradient_norm = step.norm;
+  report.skipped = !std::isfinite(step.norm);
+  if (!report.skipped) return optimizer_.extract(step, shard_);
+  report.gradient_norm = std::numeric_limits<double>::quiet_NaN();
+  ++skipped_;
+  if (near_.rank() == 0) {
+    log_warn("step " + std::to_string(step.index) +
+             ": the gradient is not finite; this site's contribution is skipped");
+  }
+  return {};
+}
+
+Heard Trainer::Body::exchange(const Step& step, int phase, Update mine, StepReport& report) {
+  Heard heard;
+  if (traits_.meeting == Meeting::nothing) {
+    if (!mine.empty()) heard.contributions.push_back({0, std::move(mine)});
+    return heard;
+  }
+  const double wall = wall_s();
+  const std::uint64_t state = sync_.reduces() ? 0 : shard_hash(shard_);
+  heard = sync_.exchange(step, phase, state, std::move(mine));
+  report.exchange_s += wall_s() - wall;
+  for (const std::string& complaint : sync_.take_complaints()) log_warn(complaint);
+  return heard;
+}
+
+Update Trainer::Body::apply(Step step, const Heard& heard, StepReport& report) {
+  for (const Unheard& unheard : heard.unheard) {
+    optimizer_.take_back(unheard.said, shard_, unheard.update);
+  }
+  step.age = heard.age;
+  report.heard = static_cast<int>(heard.contributions.size());
+  std::span<const Contribution> contributions = heard.contributions;
+  step.norm = 0.0;
+  if (traits_.meeting == Meeting::reduce) {
+    // Collective, so every rank calls it: also one whose shard is empty and hears nothing.
+    const ConstFloats mean = contributions.empty() ? ConstFloats(shard_.grad())
+                                                   : ConstFloats(contributions[0].update.dense);
+    const double norm = site_norm(shard_, mean, near_);
+    if (!std::isfinite(norm)) contributions = {};
+    if (!contributions.empty()) step.norm = norm;
+  }
+  return optimizer_.apply(step, shard_, contributions);
+}
+
+Trainer::Trainer(Model& model, Collective& near, Optimizer& optimizer, Sync& sync,
+                 TrainerOptions options)
+    : body_(std::make_unique<Body>(model, near, optimizer, sync, std::move(options))) {}
+Trainer::~Trainer() = default;
+
+StepReport Trainer::step() { return body_->step(); }
+std::uint64_t Trainer::steps_done() const { return body_->index_; }
+Shard& Trainer::shard() { return body_->shard_; }
+const Layout& Trainer::layout() const { return body_->layout_; }
+Units& Trainer::units() { return body_->units_; }
+std::uint64_t Trainer::state_hash() { return site_hash(body_->shard_, body_->near_); }
+std::uint64_t Trainer::agreement() const { return body_->agreement(); }
+std::uint64_t Trainer::skipped() const { return body_->skipped_; }
+
+}  // namespace thinwire
