@@ -138,6 +138,7 @@ class Products {
 
  private:
   using Product = math::Product<float>;
+  using Lower = math::LowerProduct<float>;
   using View = math::View<float>;
   static constexpr std::size_t kOperands = 4;
 
@@ -165,12 +166,12 @@ class Products {
         };
         const View q = part(0, 0, 3), k = part(0, 1, 3), v = part(0, 2, 3), out = part(1, 0, 1);
         const View scores = view(2, context, context);
-        Product::nt(q, k, scores);
-        Product::nn(scores, v, out);
-        Product::tn(scores, out, part(3, 2, 3));
-        Product::nt(out, v, scores);
-        Product::nn(scores, k, part(3, 0, 3));
-        Product::tn(scores, q, part(3, 1, 3));
+        Lower::nt(q, k, scores);
+        Lower::nn(scores, v, out);
+        Lower::tn(scores, out, part(3, 2, 3));
+        Lower::nt(out, v, scores);
+        Lower::nn(scores, k, part(3, 0, 3));
+        Lower::tn(scores, q, part(3, 1, 3));
       }
     }
   }
