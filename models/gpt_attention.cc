@@ -16,8 +16,8 @@ using ConstRow = Eigen::Map<const Eigen::Array<S, Eigen::Dynamic, 1>>;
 // Rows are worked on in whole SIMD words: their ends would cost more than the words themselves.
 constexpr std::size_t kWord = 8;
 
-std::size_t whole_words(std::size_t count, std::size_t limit) {
-  return std::min((count + kWord - 1) / kWord * kWord, limit);
+std::size_t round_up(std::size_t count, std::size_t step, std::size_t limit) {
+  return std::min((count + step - 1) / step * step, limit);
 }
 
 // The rows of a head's q, k or v within qkv (part 0, 1, 2), or of its output.
@@ -28,37 +28,65 @@ View<S> head_rows(S* rows, const Attention<std::remove_const_t<S>>& shape, std::
   return {rows + part * shape.width + head * size, shape.context, size, parts * shape.width};
 }
 
-// Row i of scores becomes softmax(factor * scores) over columns 0 .. i, and zero beyond.
+// Row i of scores becomes softmax(factor * scores) over columns 0 .. i, and zero to the band's end.
 template <class S>
 void causal_softmax(S* scores, std::size_t context, S factor) {
   for (std::size_t i = 0; i < context; ++i) {
     S* values = scores + i * context;
     const std::size_t used = i + 1;
-    const std::size_t worked = whole_words(used, context);
+    const std::size_t worked = round_up(used, kWord, context);
     std::fill(values + used, values + worked, values[i]);
     Row<S> row(values, worked);
     const S top = row.maxCoeff();
     row = ((row - top) * factor).exp();
-    std::fill(values + used, values + context, S(0));
+    std::fill(values + used, values + round_up(used, LowerProduct<S>::kBand, context), S(0));
     row *= S(1) / row.sum();
   }
 }
 
-// d_scores (of the probabilities) becomes the gradient of the raw scores:
-// factor * p * (d - sum(p * d)).
+// d (of the probabilities p) becomes the gradient of the raw scores, factor * p * (d - sum(p * d)),
+// and zero to the band's end.
 template <class S>
 void softmax_backward(const S* probabilities, S* d_scores, std::size_t context, S factor) {
   for (std::size_t i = 0; i < context; ++i) {
-    const std::size_t worked = whole_words(i + 1, context);
+    const std::size_t worked = round_up(i + 1, kWord, context);
     const ConstRow<S> p(probabilities + i * context, worked);
-    Row<S> d(d_scores + i * context, worked);
+    S* values = d_scores + i * context;
+    Row<S> d(values, worked);
     const S dot = (p * d).sum();
     d = p * (d - dot) * factor;
-    std::fill(d_scores + i * context + worked, d_scores + (i + 1) * context, S(0));
+    std::fill(values + worked, values + round_up(i + 1, LowerProduct<S>::kBand, context), S(0));
   }
 }
 
 }  // namespace
+
+template <class S>
+void LowerProduct<S>::nt(In a, In b, View<S> c) {
+  for (std::size_t begin = 0; begin < c.rows; begin += kBand) {
+    const std::size_t end = std::min(begin + kBand, c.rows);
+    Product<S>::nt(a.part(begin, end, 0, a.cols), b.part(0, end, 0, b.cols),
+                   c.part(begin, end, 0, end));
+  }
+}
+
+template <class S>
+void LowerProduct<S>::nn(In a, In b, View<S> c) {
+  for (std::size_t begin = 0; begin < c.rows; begin += kBand) {
+    const std::size_t end = std::min(begin + kBand, c.rows);
+    Product<S>::nn(a.part(begin, end, 0, end), b.part(0, end, 0, b.cols),
+                   c.part(begin, end, 0, c.cols));
+  }
+}
+
+template <class S>
+void LowerProduct<S>::tn(In a, In b, View<S> c) {
+  for (std::size_t begin = 0; begin < c.rows; begin += kBand) {
+    const std::size_t end = std::min(begin + kBand, c.rows);
+    Product<S>::tn(a.part(begin, a.rows, begin, end), b.part(begin, b.rows, 0, b.cols),
+                   c.part(begin, end, 0, c.cols));
+  }
+}
 
 template <class S>
 void Attention<S>::forward(const S* qkv, S* probabilities, S* out) const {
@@ -68,10 +96,10 @@ void Attention<S>::forward(const S* qkv, S* probabilities, S* out) const {
     const S* rows = qkv + task / heads * context * 3 * width;
     S* scores = probabilities + task * context * context;
     View<S> p(scores, context, context);
-    Product<S>::nt(head_rows(rows, *this, 0, head, 3), head_rows(rows, *this, 1, head, 3), p);
+    LowerProduct<S>::nt(head_rows(rows, *this, 0, head, 3), head_rows(rows, *this, 1, head, 3), p);
     causal_softmax(scores, context, factor);
-    Product<S>::nn(p, head_rows(rows, *this, 2, head, 3),
-                   head_rows(out + task / heads * context * width, *this, 0, head, 1));
+    LowerProduct<S>::nn(p, head_rows(rows, *this, 2, head, 3),
+                        head_rows(out + task / heads * context * width, *this, 0, head, 1));
   }
 }
 
@@ -86,11 +114,13 @@ void Attention<S>::backward(const S* qkv, const S* probabilities, const S* d_out
     const View<const S> p(probabilities + task * context * context, context, context);
     const View<const S> d_o = head_rows(d_out + task / heads * context * width, *this, 0, head, 1);
     View<S> d_s(d_scores, context, context);
-    Product<S>::tn(p, d_o, head_rows(d_rows, *this, 2, head, 3));
-    Product<S>::nt(d_o, head_rows(rows, *this, 2, head, 3), d_s);
+    LowerProduct<S>::tn(p, d_o, head_rows(d_rows, *this, 2, head, 3));
+    LowerProduct<S>::nt(d_o, head_rows(rows, *this, 2, head, 3), d_s);
     softmax_backward(p.data, d_scores, context, factor);
-    Product<S>::nn(d_s, head_rows(rows, *this, 1, head, 3), head_rows(d_rows, *this, 0, head, 3));
-    Product<S>::tn(d_s, head_rows(rows, *this, 0, head, 3), head_rows(d_rows, *this, 1, head, 3));
+    LowerProduct<S>::nn(d_s, head_rows(rows, *this, 1, head, 3),
+                        head_rows(d_rows, *this, 0, head, 3));
+    LowerProduct<S>::tn(d_s, head_rows(rows, *this, 0, head, 3),
+                        head_rows(d_rows, *this, 1, head, 3));
   }
 }
 
@@ -114,6 +144,8 @@ void Attention<S>::rotate(const S* cosines, const S* sines, S direction, S* qkv)
   }
 }
 
+template struct LowerProduct<float>;
+template struct LowerProduct<double>;
 template struct Attention<float>;
 template struct Attention<double>;
 

@@ -21,6 +21,11 @@ struct View {
   template <class Other>
   requires std::is_same_v<const Other, Scalar> View(const View<Other>& other)
       : View(other.data, other.rows, other.cols, other.stride) {}
+
+  // Rows [begin, end) and columns [left, right).
+  View part(std::size_t begin, std::size_t end, std::size_t left, std::size_t right) const {
+    return {data + begin * stride + left, end - begin, right - left, stride};
+  }
 };
 
 template <class S>
@@ -32,8 +37,18 @@ struct Product {
   static void tn(In a, In b, View<S> c);      // c = a^T b
 };
 
-// out = base + bias in every row; either may be null, then it counts as zero. What a product adds
-// to.
+// The same where the square matrix (c of nt, a of nn and tn) is zero or unwanted above its
+// diagonal. Work goes in bands of kBand rows and skips what lies beyond a band's last column.
+template <class S>
+struct LowerProduct {
+  using In = View<const S>;
+  static constexpr std::size_t kBand = 32;
+  static void nt(In a, In b, View<S> c);  // leaves c as it was beyond each band
+  static void nn(In a, In b, View<S> c);  // does not read a beyond each band
+  static void tn(In a, In b, View<S> c);
+};
+
+// out = base + bias in every row; either may be null, then it counts as zero.
 template <class S>
 void fill_rows(View<S> out, const S* base, const S* bias);
 // sums[j] = sum over rows; nothing when sums is null.

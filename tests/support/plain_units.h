@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "thinwire/model.h"
@@ -66,7 +67,8 @@ class PlainUnits final : public Units {
     std::vector<float> weights, gradient, frozen, discarded;
   };
   void note(const char* what, int unit) {
-    log_ += (log_.empty() ? "" : " ") + std::string(what) + std::to_string(unit);
+    if (!log_.empty()) log_ += ' ';
+    log_.append(what).append(std::to_string(unit));
   }
 
   Layout layout_;
