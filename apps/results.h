@@ -10,10 +10,10 @@ namespace thinwire::app {
 
 // One evaluation on the held-out text, of one seed.
 struct CurvePoint {
-  std::uint64_t step = 0;     // steps done
-  double loss = 0.0;          // nats per byte
-  double bytes_up = 0.0;      // sent by one site since the start
-  double modelled_s = 0.0;    // on the modelled link, since the start
+  std::uint64_t step = 0;   // steps done
+  double loss = 0.0;        // nats per byte
+  double bytes_up = 0.0;    // sent by one site since the start
+  double modelled_s = 0.0;  // on the modelled link, since the start
 };
 
 struct SeedResult {
@@ -31,14 +31,15 @@ struct MethodResult {
   double gap = 0.0;               // loss minus adamw's; NaN when adamw did not take part
   double bytes_up = 0.0;          // per site and step, counted where frames meet the transport
   double bytes_down = 0.0;
-  double ratio_up = 0.0;          // bytes of an fp32 ring all-reduce of the model / bytes_up; NaN: none sent
+  double ratio_up =
+      0.0;  // bytes of an fp32 ring all-reduce of the model / bytes_up; NaN: none sent
   double ratio_down = 0.0;
-  double compute_s = 0.0;         // CPU time of a step on one rank
-  double step_s = 0.0;            // modelled time of a step on the link
+  double compute_s = 0.0;                // CPU time of a step on one rank
+  double step_s = 0.0;                   // modelled time of a step on the link
   std::optional<double> time_to_loss_s;  // modelled time until target_loss; none: not reached
-  double tokens_per_s = 0.0;      // of the whole run on this machine
-  double peak_mb = 0.0;           // resident memory of the process at its highest, in MiB
-  std::uint64_t skipped = 0;      // contributions skipped because a gradient was not finite
+  double tokens_per_s = 0.0;             // of the whole run on this machine
+  double peak_mb = 0.0;                  // resident memory of the process at its highest, in MiB
+  std::uint64_t skipped = 0;             // contributions skipped because a gradient was not finite
 };
 
 struct CompareResult {
@@ -51,9 +52,9 @@ struct CompareResult {
   int sites = 1;
   int ranks = 1;
   std::uint64_t steps = 0;
-  double ring_bytes = 0.0;            // fp32 ring all-reduce of the model, per site and step, each way
-  double target_loss = 0.0;           // of time_to_loss_s
-  std::string machine;                // processor, cores, compiler, date
+  double ring_bytes = 0.0;   // fp32 ring all-reduce of the model, per site and step, each way
+  double target_loss = 0.0;  // of time_to_loss_s
+  std::string machine;       // processor, cores, compiler, date
 };
 
 }  // namespace thinwire::app

@@ -1,3 +1,7 @@
+#include "apps/version.h"
+
 namespace thinwire::app {
-const char* version() { return "0.1.0"; }
-}
+
+const char* version() { return THINWIRE_VERSION; }
+
+}  // namespace thinwire::app

@@ -1,5 +1,5 @@
-// AdamW (Loshchilov & Hutter 2019, algorithm 2) on the mean gradient of all sites: the baseline. The
-// global norm of the mean is clipped first, across all shards of the site.
+// AdamW (Loshchilov & Hutter 2019, algorithm 2) on the mean gradient of all sites: the baseline.
+// The global norm of the mean is clipped first, across all shards of the site.
 #pragma once
 
 #include <cmath>

@@ -14,7 +14,8 @@ inline double power(double base, std::uint64_t n) {
   return result;
 }
 
-// What a gradient of that global L2 norm is scaled by so that its norm is at most `clip`; 0: no clipping.
+// What a gradient of that global L2 norm is scaled by so that its norm is at most `clip`; 0: no
+// clipping.
 inline float clip_factor(double norm, float clip) {
   return clip > 0.0f && norm > clip ? static_cast<float>(clip / norm) : 1.0f;
 }

@@ -1,5 +1,6 @@
 #include "optimizers/catalog.h"
 
+#include <charconv>
 #include <memory>
 
 #include "optimizers/adamw.h"
@@ -9,8 +10,17 @@
 namespace thinwire {
 namespace {
 
+// 0.999f as the double 0.999, as people write it, not as 0.9990000128746033.
+double as_written(float value) {
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
+  double written = 0.0;
+  std::from_chars(text, end, written);
+  return written;
+}
+
 float number(Settings& settings, std::string_view key, float fallback, double low, double high) {
-  return static_cast<float>(settings.number(key, fallback, low, high));
+  return static_cast<float>(settings.number(key, as_written(fallback), low, high));
 }
 
 std::unique_ptr<Optimizer> make_adamw(Settings& settings) {

@@ -67,10 +67,9 @@ Traits Demo::traits() const {
   Traits traits;
   traits.delay = options_.delay;
   traits.suggested_lr = 8e-3f;
-  traits.states = {
-      {"residual", StateKind::own, StateExtent::coefficients},
-      {"sent", StateKind::own, StateExtent::per_tile,
-       2 * static_cast<std::size_t>(options_.k) * (options_.delay + 1)}};
+  traits.states = {{"residual", StateKind::own, StateExtent::coefficients},
+                   {"sent", StateKind::own, StateExtent::per_tile,
+                    2 * static_cast<std::size_t>(options_.k) * (options_.delay + 1)}};
   if (options_.look_ahead > 0) traits.states.push_back({"look_ahead", StateKind::own});
   return traits;
 }
@@ -99,7 +98,8 @@ Update Demo::extract(const Step& step, Shard& shard) {
     picks.counts.push_back(static_cast<std::uint16_t>(count));
     for (std::size_t pick = 0; pick < count; ++pick) {
       const std::uint16_t position = positions[pick];
-      // What is said is no longer owed; its exact value is kept until the round is known to be closed.
+      // What is said is no longer owed; its exact value is kept until the round is known to be
+      // closed.
       const float value = std::exchange(of_tile[position], 0.0f);
       picks.positions.push_back(position);
       picks.codes.push_back(options_.bits == 1 ? vote_code(value) : float_code(value));
@@ -155,7 +155,8 @@ Floats Demo::gradient_point(const Step& step, Shard& shard) {
     const Tile& tile = shard.tiles()[i];
     const Floats of_tile = coefficients(tile, residual);
     std::copy(of_tile.begin(), of_tile.end(), owed.begin());
-    for (int ago = 1; ago <= options_.delay && step.index >= static_cast<std::uint64_t>(ago); ++ago) {
+    for (int ago = 1; ago <= options_.delay && step.index >= static_cast<std::uint64_t>(ago);
+         ++ago) {
       const Slot sent = slot(shard, step.index - ago);
       for (int pick = 0; pick < options_.k && sent.values[i * options_.k + pick] != 0.0f; ++pick) {
         const std::size_t at = i * options_.k + pick;

@@ -27,7 +27,8 @@ class Sgd final : public Optimizer {
     for (const auto& [site, mean] : heard) {
       kernels::scale_add(shard.state("momentum"), options_.momentum, mean.dense, 1.0f);
       kernels::scale_add(shard.params(), 1.0f, mean.dense, -step.lr);
-      kernels::scale_add(shard.params(), 1.0f, shard.state("momentum"), -step.lr * options_.momentum);
+      kernels::scale_add(shard.params(), 1.0f, shard.state("momentum"),
+                         -step.lr * options_.momentum);
     }
     return {};
   }

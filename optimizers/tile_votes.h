@@ -32,8 +32,8 @@ class TileVotes {
   std::span<const Contribution> heard_;
   std::size_t tile_ = 0;
   bool started_ = false;
-  std::vector<std::size_t> next_;      // per contribution: first pick of the next tile
-  std::vector<Said> said_;             // of this tile, by position, then in site order
+  std::vector<std::size_t> next_;  // per contribution: first pick of the next tile
+  std::vector<Said> said_;         // of this tile, by position, then in site order
   std::vector<std::uint16_t> positions_;
   std::vector<float> means_;
   std::vector<std::int32_t> vote_means_;

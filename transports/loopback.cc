@@ -45,9 +45,7 @@ Collective& LoopbackWorld::far_collective(int site, int rank) {
 Exchange& LoopbackWorld::far(int site, int rank) { return *far_[index(site, rank)]; }
 
 double LoopbackWorld::now(int site, int rank) const { return hubs_[rank]->now(site); }
-void LoopbackWorld::spend(int site, int rank, double seconds) {
-  hubs_[rank]->spend(site, seconds);
-}
+void LoopbackWorld::spend(int site, int rank, double seconds) { hubs_[rank]->spend(site, seconds); }
 
 void LoopbackWorld::fail(const std::string& why) {
   for (auto& group : groups_) group->fail(why);

@@ -1,13 +1,14 @@
 // The transport inside one process: every rank of every site is a thread. Near and far links are
-// memory, deterministic and without sleeping, so that training, tests and comparisons need no network.
+// memory, deterministic and without sleeping, so that training, tests and comparisons need no
+// network.
 //
 // The far exchange is a relay, as across the internet: a site hands over one copy of its frame and
-// receives the others'. With a link it also keeps a virtual clock for each site: what a round costs in
-// time is computed from delay, rate, loss and jitter, and a frame that would arrive too late is left
-// out of its round, always the same one for the same seed.
+// receives the others'. With a link it also keeps a virtual clock for each site: what a round costs
+// in time is computed from delay, rate, loss and jitter, and a frame that would arrive too late is
+// left out of its round, always the same one for the same seed.
 //
-// Thread rule: near(s, r), far(s, r) and far_collective(s, r) each belong to the one thread that plays
-// rank r of site s; the world itself may be used from any thread and must outlive them.
+// Thread rule: near(s, r), far(s, r) and far_collective(s, r) each belong to the one thread that
+// plays rank r of site s; the world itself may be used from any thread and must outlive them.
 #pragma once
 
 #include <chrono>
@@ -30,12 +31,13 @@ class LoopbackHub;
 struct LoopbackOptions {
   int sites = 1;
   int ranks = 1;  // per site
-  // Longest wait for another thread, in real time; then Error (collectives) or a closed round (far).
+  // Longest wait for another thread, in real time; then Error (collectives) or a closed round
+  // (far).
   std::chrono::milliseconds deadline{60'000};
-  std::optional<LinkOptions> link;  // of each direction of each site
+  std::optional<LinkOptions> link = {};  // of each direction of each site
   // On the virtual clock, from the first arrival of a round: later frames are left out.
   double round_deadline_s = std::numeric_limits<double>::infinity();
-  std::uint64_t seed = 1;           // of loss and jitter
+  std::uint64_t seed = 1;  // of loss and jitter
 };
 
 class LoopbackWorld {

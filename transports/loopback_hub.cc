@@ -147,9 +147,7 @@ class LoopbackExchange final : public Exchange {
   LoopbackExchange(LoopbackHub& hub, int site) : hub_(hub), site_(site) {}
   int site() const override { return site_; }
   int sites() const override { return hub_.sites(); }
-  void post(const Round& round, Bytes frame) override {
-    hub_.post(site_, round, std::move(frame));
-  }
+  void post(const Round& round, Bytes frame) override { hub_.post(site_, round, std::move(frame)); }
   RoundResult collect(const Round& round) override { return hub_.collect(site_, round); }
   Traffic traffic() const override { return hub_.traffic(site_); }
 

@@ -1,5 +1,5 @@
-// A visible table from a name to a factory: no static registration. main() makes one, adds rows to it
-// if it likes, and passes it on. A value; not shared between threads while rows are added.
+// A visible table from a name to a factory: no static registration. main() makes one, adds rows to
+// it if it likes, and passes it on. A value; not shared between threads while rows are added.
 #pragma once
 
 #include <functional>

@@ -1,7 +1,7 @@
-// The near link: arithmetic between the ranks of one site (or, for the all-reduce baseline, between the
-// ranks that own the same part at all sites). All members call the same operations in the same order
-// with the same sizes. Every call blocks until done or until the transport's deadline, then throws
-// Error naming who is missing and in which operation. One thread per member.
+// The near link: arithmetic between the ranks of one site (or, for the all-reduce baseline, between
+// the ranks that own the same part at all sites). All members call the same operations in the same
+// order with the same sizes. Every call blocks until done or until the transport's deadline, then
+// throws Error naming who is missing and in which operation. One thread per member.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,8 @@ class Collective {
 
   // mine = mean over members, in member order, of this member's part of `whole`.
   virtual void reduce_scatter_mean(ConstFloats whole, Floats mine, Cuts cuts) = 0;
-  // whole = every member's `mine`, each in its part. `mine` may lie inside `whole`, in its own place.
+  // whole = every member's `mine`, each in its part. `mine` may lie inside `whole`, in its own
+  // place.
   virtual void all_gather(ConstFloats mine, Floats whole, Cuts cuts) = 0;
   // whole = mean over members, equal bits on all; each value is summed once, in member order.
   virtual void all_reduce_mean(Floats whole) = 0;

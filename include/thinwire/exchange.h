@@ -1,6 +1,6 @@
 // The far link: opaque frames between the ranks that own the same part of the model at all sites.
-// A round closes once, with the same contributions for every site, when all have posted or a deadline
-// has passed. Who was late is absence in the result, never an exception.
+// A round closes once, with the same contributions for every site, when all have posted or a
+// deadline has passed. Who was late is absence in the result, never an exception.
 //
 // One thread per member. post never blocks; collect blocks until the round is closed.
 #pragma once
@@ -38,8 +38,8 @@ class Exchange {
   virtual int site() const = 0;
   virtual int sites() const = 0;
 
-  // Hands over the frame of this site for that round. A second frame for a round, or one for a round
-  // already closed, is refused and counted in traffic().refused.
+  // Hands over the frame of this site for that round. A second frame for a round, or one for a
+  // round already closed, is refused and counted in traffic().refused.
   virtual void post(const Round& round, Bytes frame) = 0;
   // Waits until the round is closed. Throws Error when the link itself failed.
   virtual RoundResult collect(const Round& round) = 0;

@@ -1,4 +1,5 @@
-// 64-bit hashes for equality of replicas, layouts and frames: XXH3, equal on every machine. Not a MAC.
+// 64-bit hashes for equality of replicas, layouts and frames: XXH3, equal on every machine. Not a
+// MAC.
 #pragma once
 
 #include <cstdint>

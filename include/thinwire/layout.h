@@ -2,9 +2,10 @@
 // list and is equal on all ranks and sites; its hash travels with every frame.
 //
 // A unit (FSDP's wrapping unit) is one flat float buffer: first its trainable matrices in the given
-// order, row-major; then the pool, all its trainable 0-D and 1-D parameters in the given order; frozen
-// parameters lie apart. Tiles (the atom of transform, compression and sharding) cut blocks: a block is
-// one matrix (rows = shape[0], cols = product of the rest) or the pool seen as a matrix of 64 columns.
+// order, row-major; then the pool, all its trainable 0-D and 1-D parameters in the given order;
+// frozen parameters lie apart. Tiles (the atom of transform, compression and sharding) cut blocks:
+// a block is one matrix (rows = shape[0], cols = product of the rest) or the pool seen as a matrix
+// of 64 columns.
 //
 // Immutable after construction, therefore safe to share between threads.
 #pragma once
@@ -30,13 +31,14 @@ struct ParameterSpec {
 };
 
 // padded:  tiles of 64 x 64, edge tiles filled up with zeros; vectors pooled.
-// divisor: the published DeMo rule, for comparison: a side of length n is cut by its largest divisor
+// divisor: the published DeMo rule, for comparison: a side of length n is cut by its largest
+// divisor
 //          <= 64 (a prime side by 1); each vector is cut on its own; of more than two axes the last
 //          two are cut and the leading ones are independent (Psyche's rule).
 enum class Chunking { padded, divisor };
 
-// Where one parameter lies within its unit: floats [offset, offset + size) of the trainable buffer, or
-// of the frozen one.
+// Where one parameter lies within its unit: floats [offset, offset + size) of the trainable buffer,
+// or of the frozen one.
 struct Place {
   int unit = 0;
   std::size_t offset = 0;
@@ -48,8 +50,8 @@ struct Place {
 struct Block {
   std::string name;
   int unit = 0;
-  std::size_t offset = 0;       // in the unit's trainable buffer
-  std::size_t rows = 0;         // the last row of a pool may be partly filled: size <= rows * cols
+  std::size_t offset = 0;  // in the unit's trainable buffer
+  std::size_t rows = 0;    // the last row of a pool may be partly filled: size <= rows * cols
   std::size_t cols = 0;
   std::size_t size = 0;
   std::size_t tile_height = 0;  // <= kTileSide
@@ -60,11 +62,12 @@ struct Block {
   std::size_t tile_coefficients() const { return tile_height * tile_width; }
 };
 
-// One row of tiles of one block: contiguous floats of the unit. Shards are cut between tile rows only.
+// One row of tiles of one block: contiguous floats of the unit. Shards are cut between tile rows
+// only.
 struct TileRow {
-  std::size_t block = 0;   // index into Layout::blocks()
-  std::size_t row = 0;     // 0 .. grid_rows() - 1
-  std::size_t begin = 0;   // floats [begin, end) of the unit's trainable buffer
+  std::size_t block = 0;  // index into Layout::blocks()
+  std::size_t row = 0;    // 0 .. grid_rows() - 1
+  std::size_t begin = 0;  // floats [begin, end) of the unit's trainable buffer
   std::size_t end = 0;
 };
 

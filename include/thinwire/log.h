@@ -1,4 +1,5 @@
-// Log lines on standard error, one a line, coloured only on a terminal without NO_COLOR. Any thread.
+// Log lines on standard error, one a line, coloured only on a terminal without NO_COLOR. Any
+// thread.
 #pragma once
 
 #include <string>

@@ -1,9 +1,9 @@
-// What is trained. A model declares parameters and computes a loss and its gradient, unit by unit; it
-// never sees optimizers or transports.
+// What is trained. A model declares parameters and computes a loss and its gradient, unit by unit;
+// it never sees optimizers or transports.
 //
 // Units lends the buffers: weights(u) gathers a unit's parameters for as long as the lease lives;
-// gradient(u) lends a zeroed buffer that is averaged over the ranks of the site when the lease ends.
-// All ranks of a site must take leases in the same order. Training thread only.
+// gradient(u) lends a zeroed buffer that is averaged over the ranks of the site when the lease
+// ends. All ranks of a site must take leases in the same order. Training thread only.
 #pragma once
 
 #include <cstdint>
@@ -79,8 +79,8 @@ class Model {
   // Fills parameter `index` with its initial values: a function of seed and index alone.
   virtual void initialize(std::size_t index, std::uint64_t seed, Floats values) const = 0;
 
-  // Mean loss over this rank's part of the batch of step.index; leaves its gradient in the units. The
-  // batch is a function of step.index alone. Every unit's gradient is leased exactly once.
+  // Mean loss over this rank's part of the batch of step.index; leaves its gradient in the units.
+  // The batch is a function of step.index alone. Every unit's gradient is leased exactly once.
   virtual float loss_and_grad(Units& units, const Step& step) = 0;
 };
 

@@ -1,13 +1,14 @@
-// The plug-in interface: two verbs. An optimizer never sees bytes, peers, threads or clocks, and keeps
-// everything it remembers in named states of the shard; checkpoints, joins and replica hashes then need
-// no code of its own. Called from the training thread only.
+// The plug-in interface: two verbs. An optimizer never sees bytes, peers, threads or clocks, and
+// keeps everything it remembers in named states of the shard; checkpoints, joins and replica hashes
+// then need no code of its own. Called from the training thread only.
 //
 // One step of a run, for every rank:
 //   point  = gradient_point(step, shard)             where the gradient is taken
-//   mine   = extract(step, shard)                    after the site's mean gradient arrived in grad()
-//   reply  = apply(step, shard, heard)               with what all sites said `age` steps ago
-// The floats that apply writes (parameters, replicated states) must be equal to the bit on every site:
-// a function of step, shard and heard alone, in site order, without libm calls.
+//   mine   = extract(step, shard)                    after the site's mean gradient arrived in
+//   grad() reply  = apply(step, shard, heard)               with what all sites said `age` steps
+//   ago
+// The floats that apply writes (parameters, replicated states) must be equal to the bit on every
+// site: a function of step, shard and heard alone, in site order, without libm calls.
 #pragma once
 
 #include <span>
@@ -41,17 +42,17 @@ class Optimizer {
   virtual std::string_view name() const = 0;
   virtual Traits traits() const = 0;
 
-  // Folds grad() into the states; returns what the others must hear, which may be empty. Not called in
-  // a step whose gradient is not finite on some rank of the site.
+  // Folds grad() into the states; returns what the others must hear, which may be empty. Not called
+  // in a step whose gradient is not finite on some rank of the site.
   virtual Update extract(const Step& step, Shard& shard) = 0;
 
-  // Moves the parameters by what was heard, in site order, own update included; `heard` is empty when
-  // nobody spoke. A non-empty return opens another phase of the same round (PowerSGD): it is exchanged
-  // without delay and apply is called again with the replies.
+  // Moves the parameters by what was heard, in site order, own update included; `heard` is empty
+  // when nobody spoke. A non-empty return opens another phase of the same round (PowerSGD): it is
+  // exchanged without delay and apply is called again with the replies.
   virtual Update apply(const Step& step, Shard& shard, std::span<const Contribution> heard) = 0;
 
-  // The round of step `said` closed without us: what was said is owed again. The default suits methods
-  // that owe nothing (the gradient of a missed step is gone).
+  // The round of step `said` closed without us: what was said is owed again. The default suits
+  // methods that owe nothing (the gradient of a missed step is gone).
   virtual void take_back(const Step& said, Shard& shard, const Update& unheard);
 
   // Where the next gradient is taken: the parameters, or a displaced copy of them in a state.

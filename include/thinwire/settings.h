@@ -1,6 +1,6 @@
-// Named settings of a plug-in, as text from a command line or config file, read strictly: a value of
-// the wrong kind, a value out of range and a name that nobody asked for are UsageErrors that say what
-// would be right. A plug-in's factory reads what it knows; the catalog then calls finish().
+// Named settings of a plug-in, as text from a command line or config file, read strictly: a value
+// of the wrong kind, a value out of range and a name that nobody asked for are UsageErrors that say
+// what would be right. A plug-in's factory reads what it knows; the catalog then calls finish().
 #pragma once
 
 #include <map>
@@ -23,7 +23,10 @@ class Settings {
   std::string choice(std::string_view key, std::string_view fallback,
                      const std::vector<std::string>& allowed);
 
-  // Throws UsageError naming the first key that was given but never read, and the nearest known one.
+  std::string text(std::string_view key, std::string_view fallback);
+
+  // Throws UsageError naming the first key that was given but never read, and the nearest known
+  // one.
   void finish() const;
   // Every key that was read, with the value it got: the resolved settings, in order of name.
   const std::map<std::string, std::string>& resolved() const { return resolved_; }

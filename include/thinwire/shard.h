@@ -1,8 +1,9 @@
-// The part of a model that one rank owns: parameters, gradient and everything its optimizer remembers.
-// An optimizer sees nothing else. A Shard is a value; it belongs to one thread at a time.
+// The part of a model that one rank owns: parameters, gradient and everything its optimizer
+// remembers. An optimizer sees nothing else. A Shard is a value; it belongs to one thread at a
+// time.
 //
-// Its floats are the rank's contiguous ranges of all units, unit after unit. With one rank in a site
-// the shard is the whole model.
+// Its floats are the rank's contiguous ranges of all units, unit after unit. With one rank in a
+// site the shard is the whole model.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +38,7 @@ struct StateSpec {
 // One tile of the shard: `rows` full rows of `cols` values, `stride` apart, then one row of `tail`
 // values (only in the last tile of a pool). The transform works on height x width, zeros beyond.
 struct Tile {
-  std::size_t offset = 0;        // of its first value in params() and grad()
+  std::size_t offset = 0;  // of its first value in params() and grad()
   std::size_t stride = 0;
   std::size_t rows = 0;
   std::size_t cols = 0;
@@ -49,11 +50,11 @@ struct Tile {
 
 // Consecutive tile rows of one block that lie in this shard. A whole matrix if rows == block rows.
 struct Piece {
-  std::size_t block = 0;       // index into Layout::blocks()
-  std::size_t first_row = 0;   // first value row of the block that lies here
-  std::size_t rows = 0;        // value rows
+  std::size_t block = 0;      // index into Layout::blocks()
+  std::size_t first_row = 0;  // first value row of the block that lies here
+  std::size_t rows = 0;       // value rows
   std::size_t cols = 0;
-  std::size_t offset = 0;      // in params()
+  std::size_t offset = 0;  // in params()
   std::size_t size = 0;
   std::size_t first_tile = 0;  // in tiles()
   std::size_t tiles = 0;
@@ -68,7 +69,8 @@ struct ShardRange {
 class Shard {
  public:
   // The part of `rank` among `ranks`, every unit cut as evenly as tile rows allow. `layout` must
-  // outlive the shard. All values start at zero. Throws UsageError for a rank outside 0 .. ranks - 1.
+  // outlive the shard. All values start at zero. Throws UsageError for a rank outside 0 .. ranks
+  // - 1.
   Shard(const Layout& layout, int rank, int ranks, std::span<const StateSpec> states = {});
 
   Floats params() { return params_; }

@@ -1,6 +1,8 @@
-// How a step's updates reach the other sites. Two forms; the optimizer does not know which one it got.
+// How a step's updates reach the other sites. Two forms; the optimizer does not know which one it
+// got.
 //   AllReduceSync  mean of dense updates over all sites, in this step (the baseline);
-//   DelayedSync    posts the round of this step and collects the one `delay` steps back (0: this one).
+//   DelayedSync    posts the round of this step and collects the one `delay` steps back (0: this
+//   one).
 // Training thread only; the links must outlive the sync.
 #pragma once
 
@@ -18,8 +20,8 @@
 
 namespace thinwire {
 
-// What both ends must know to read each other's updates. Everything that must match between sites is
-// in `agreement`: layout, optimizer settings, divisor rule (Trainer::agreement).
+// What both ends must know to read each other's updates. Everything that must match between sites
+// is in `agreement`: layout, optimizer settings, divisor rule (Trainer::agreement).
 struct Dialect {
   std::uint64_t agreement = 0;
   int part = 0;                                  // the rank: which shard of the model this is

@@ -21,20 +21,20 @@ namespace thinwire {
 struct TrainerOptions {
   Schedule schedule;
   int sites = 1;
-  std::uint64_t seed = 1;                  // of the initial weights
+  std::uint64_t seed = 1;  // of the initial weights
   Chunking chunking = Chunking::padded;
-  std::string settings;                    // resolved optimizer settings; part of the agreement
+  std::string settings;  // resolved optimizer settings; part of the agreement
 };
 
 struct StepReport {
   std::uint64_t index = 0;
-  float loss = 0.0f;             // of this rank's part of the batch, before the step
+  float loss = 0.0f;  // of this rank's part of the batch, before the step
   float lr = 0.0f;
-  double gradient_norm = 0.0;    // of the site's gradient; NaN when it was not finite
-  bool skipped = false;          // this site had nothing finite to say
-  int heard = 0;                 // sites whose updates were applied
-  double compute_s = 0.0;        // CPU time of this rank's thread in model and optimizer
-  double exchange_s = 0.0;       // wall time in the far exchange
+  double gradient_norm = 0.0;  // of the site's gradient; NaN when it was not finite
+  bool skipped = false;        // this site had nothing finite to say
+  int heard = 0;               // sites whose updates were applied
+  double compute_s = 0.0;      // CPU time of this rank's thread in model and optimizer
+  double exchange_s = 0.0;     // wall time in the far exchange
 };
 
 class Trainer {

@@ -1,5 +1,6 @@
-// What one rank tells the ranks that own the same part at other sites. A value, not bytes: the codec
-// turns it into bytes and back without losing a bit; every loss happens in Optimizer::extract.
+// What one rank tells the ranks that own the same part at other sites. A value, not bytes: the
+// codec turns it into bytes and back without losing a bit; every loss happens in
+// Optimizer::extract.
 #pragma once
 
 #include <bit>
@@ -12,11 +13,13 @@ namespace thinwire {
 
 // Chosen coefficients of each tile of a shard, tile after tile.
 struct Picks {
-  int value_bits = 32;                   // width of a code: 1, 2, 4, 8, 16 or 32
-  std::vector<std::uint16_t> counts;     // per tile: how many were chosen, 0 .. coefficients of the tile
+  int value_bits = 32;  // width of a code: 1, 2, 4, 8, 16 or 32
+  std::vector<std::uint16_t>
+      counts;  // per tile: how many were chosen, 0 .. coefficients of the tile
   std::vector<std::uint16_t> positions;  // within the tile, strictly ascending
-  std::vector<std::uint32_t> codes;      // one per position; what a code means is the optimizer's affair
-  std::vector<float> scales;             // empty, or one finite value for each tile with counts > 0
+  std::vector<std::uint32_t>
+      codes;                  // one per position; what a code means is the optimizer's affair
+  std::vector<float> scales;  // empty, or one finite value for each tile with counts > 0
 
   bool operator==(const Picks&) const = default;
 };

@@ -11,8 +11,8 @@ namespace {
 
 constexpr double kPi = 3.14159265358979323846;
 
-// cos(pi x) for x in [0, 1] by the Taylor series of -sin(pi (x - 1/2)) to degree 17: error below 1e-13,
-// and no libm, whose last bit differs between machines.
+// cos(pi x) for x in [0, 1] by the Taylor series of -sin(pi (x - 1/2)) to degree 17: error below
+// 1e-13, and no libm, whose last bit differs between machines.
 double cos_pi(double x) {
   const double y = kPi * (x - 0.5);
   const double square = y * y;
@@ -37,7 +37,8 @@ double descent(const Schedule& schedule, std::uint64_t step) {
     case ScheduleShape::cosine:
       return 0.5 * (1.0 - cos_pi(share));
     case ScheduleShape::wsd: {
-      const double decay = static_cast<double>(schedule.decay) * static_cast<double>(schedule.steps);
+      const double decay =
+          static_cast<double>(schedule.decay) * static_cast<double>(schedule.steps);
       const double left = static_cast<double>(last - std::min(step, last));
       return decay > 0 ? std::max(0.0, 1.0 - left / decay) : 0.0;
     }

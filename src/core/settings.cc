@@ -123,6 +123,11 @@ std::string Settings::choice(std::string_view key, std::string_view fallback,
   return value;
 }
 
+std::string Settings::text(std::string_view key, std::string_view fallback) {
+  const std::string* text = given(key);
+  return resolved_[std::string(key)] = text != nullptr ? *text : std::string(fallback);
+}
+
 void Settings::finish() const {
   for (const auto& [key, value] : values_) {
     if (resolved_.contains(key)) continue;

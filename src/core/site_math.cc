@@ -11,8 +11,8 @@
 namespace thinwire {
 namespace {
 
-// Every rank fills in the words of its own tile rows and leaves 0 elsewhere; all get all of them. The
-// words travel as pairs of floats that no one does arithmetic on.
+// Every rank fills in the words of its own tile rows and leaves 0 elsewhere; all get all of them.
+// The words travel as pairs of floats that no one does arithmetic on.
 void share_words(std::vector<std::uint64_t>& words, Collective& near) {
   if (near.size() == 1 || words.empty()) return;
   static_assert(sizeof(std::uint64_t) == 2 * sizeof(float));

@@ -15,8 +15,8 @@ void AllReduceSync::open(Dialect dialect) {
   buffer_.resize(dialect_.floats + 1);
 }
 
-// The weight of a site (1: it speaks, 0: its gradient was not finite) is averaged with its values, so
-// that the mean is over the sites that spoke.
+// The weight of a site (1: it speaks, 0: its gradient was not finite) is averaged with its values,
+// so that the mean is over the sites that spoke.
 Heard AllReduceSync::exchange(const Step&, int, std::uint64_t, Update mine) {
   TW_CHECK(mine.picks.positions.empty());
   TW_CHECK(mine.dense.empty() || mine.dense.size() == dialect_.floats);
@@ -63,8 +63,8 @@ Heard DelayedSync::exchange(const Step& step, int phase, std::uint64_t state_has
   return heard;
 }
 
-// What a frame says, or why it may not be used; the verdict depends on its bytes alone, so that every
-// site comes to the same one.
+// What a frame says, or why it may not be used; the verdict depends on its bytes alone, so that
+// every site comes to the same one.
 Result<Update> DelayedSync::judge(const SiteFrame& frame, const Round& round, const Said& said) {
   const Expected expected{dialect_.agreement, round, frame.site, dialect_.part};
   const Result<Opened> opened = thinwire::open(frame.bytes, expected);

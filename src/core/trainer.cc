@@ -127,7 +127,8 @@ StepReport Trainer::Body::step() {
   report.compute_s = thread_cpu_s() - cpu;
 
   // A method with several phases answers until nothing is left to say; one phase is the rule. The
-  // first phase is always exchanged, even with nothing to say: others count on hearing from everyone.
+  // first phase is always exchanged, even with nothing to say: others count on hearing from
+  // everyone.
   for (int phase = 0; phase == 0 || !said.empty(); ++phase) {
     const Heard heard = exchange(step, phase, std::move(said), report);
     cpu = thread_cpu_s();

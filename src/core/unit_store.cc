@@ -91,9 +91,9 @@ void UnitStore::end_gradient(int unit) noexcept {
   try {
     // A destructor may not throw: the failure waits for the next take or the end of the step.
     if (!kept_) {
-      near_.reduce_scatter_mean(
-          done.gradient, shard_.grad().subspan(shard_.unit_offset(unit), part_size(unit)),
-          shard_.cuts(unit));
+      near_.reduce_scatter_mean(done.gradient,
+                                shard_.grad().subspan(shard_.unit_offset(unit), part_size(unit)),
+                                shard_.cuts(unit));
     }
   } catch (...) {
     kept_ = std::current_exception();

@@ -1,5 +1,6 @@
 // Lends a site's units to the model: gathers parameters from the ranks' shards on take, averages
-// gradients back into them on release. With one rank the shard itself is lent and nothing is copied.
+// gradients back into them on release. With one rank the shard itself is lent and nothing is
+// copied.
 #pragma once
 
 #include <exception>
@@ -33,10 +34,10 @@ class UnitStore final : public Units {
 
  private:
   struct Unit {
-    std::vector<float> weights;   // gathered; empty while not leased, or with one rank
+    std::vector<float> weights;  // gathered; empty while not leased, or with one rank
     std::vector<float> gradient;
-    std::vector<float> frozen;    // the same on every rank
-    std::vector<float> discarded; // where the model may write gradients of frozen parameters
+    std::vector<float> frozen;     // the same on every rank
+    std::vector<float> discarded;  // where the model may write gradients of frozen parameters
     int weight_leases = 0;
     bool gradient_leased = false;
   };

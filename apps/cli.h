@@ -1,0 +1,23 @@
+// The command line: what was asked for, as one value. CLI11 stays behind this header.
+#pragma once
+
+#include <string>
+
+#include "apps/options.h"
+
+namespace thinwire::app {
+
+enum class Verb { compare, train, optimizers, done };
+
+struct CommandLine {
+  Verb verb = Verb::done;  // done: help or version was printed
+  FlatConfig config;       // file, then flags, then --set
+  bool json = false;
+  bool print_config = false;
+  std::string text;  // the command as it was given
+};
+
+// Throws UsageError for flags that are unknown, malformed or lack a value.
+CommandLine parse_command_line(int argc, char** argv);
+
+}  // namespace thinwire::app

@@ -1,0 +1,149 @@
+#include "apps/compare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <limits>
+
+#include "apps/kjv.h"
+#include "apps/machine.h"
+#include "apps/progress.h"
+#include "apps/runner.h"
+#include "thinwire/link_model.h"
+
+namespace thinwire::app {
+namespace {
+
+double ring_bytes(std::uint64_t parameters, int sites) {
+  return 2.0 * (sites - 1) / sites * sizeof(float) * static_cast<double>(parameters);
+}
+
+double ratio(double ring, double bytes) {
+  return bytes > 0 ? ring / bytes : std::numeric_limits<double>::quiet_NaN();
+}
+
+// Sums of the seeds so far become means; times and bytes are the same story for each seed.
+MethodResult summarize(const RunOptions& options, const MethodSpec& spec,
+                       const std::vector<RunResult>& runs) {
+  MethodResult method;
+  method.method = spec.label;
+  method.settings = describe(spec);
+  const double count = static_cast<double>(runs.size());
+  for (const RunResult& run : runs) {
+    method.loss += run.curve.back().loss / count;
+    method.bytes_up += run.bytes_up / count;
+    method.bytes_down += run.bytes_down / count;
+    method.compute_s += run.compute_s / count;
+    method.tokens_per_s += run.tokens_per_s / count;
+    method.peak_mb = std::max(method.peak_mb, run.peak_mb);
+    method.skipped += run.skipped;
+  }
+  for (const RunResult& run : runs) {
+    method.loss_sd += std::pow(run.curve.back().loss - method.loss, 2) / std::max(1.0, count - 1);
+  }
+  method.loss_sd = std::sqrt(method.loss_sd);
+  const double ring = ring_bytes(runs[0].parameters, options.sites);
+  method.ratio_up = ratio(ring, method.bytes_up);
+  method.ratio_down = ratio(ring, method.bytes_down);
+  method.step_s = modelled_step_s({.compute_s = method.compute_s,
+                                   .bytes_up = method.bytes_up,
+                                   .bytes_down = method.bytes_down,
+                                   .sites = options.sites,
+                                   .delay = runs[0].traits.delay,
+                                   .ring = runs[0].traits.meeting == Meeting::reduce},
+                                  options.link, options.seed);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    SeedResult seed;
+    seed.seed = options.seed + i;
+    seed.hash = fmt::format("{:016x}", runs[i].hash);
+    for (const Evaluation& point : runs[i].curve) {
+      seed.curve.push_back({point.step, point.loss, point.bytes_up,
+                            static_cast<double>(point.step) * method.step_s});
+    }
+    method.seeds.push_back(std::move(seed));
+  }
+  return method;
+}
+
+// Modelled time at which the mean curve first falls to the target, straight lines between points.
+std::optional<double> time_to(double target, const MethodResult& method) {
+  std::optional<CurvePoint> before;
+  for (std::size_t i = 0; i < method.seeds[0].curve.size(); ++i) {
+    CurvePoint mean = method.seeds[0].curve[i];
+    mean.loss = 0.0;
+    for (const SeedResult& seed : method.seeds) {
+      mean.loss += seed.curve[i].loss / static_cast<double>(method.seeds.size());
+    }
+    if (mean.loss <= target) {
+      if (!before) return mean.modelled_s;
+      const double share = (before->loss - target) / (before->loss - mean.loss);
+      return before->modelled_s + share * (mean.modelled_s - before->modelled_s);
+    }
+    before = mean;
+  }
+  return std::nullopt;
+}
+
+// The baseline is adamw as given first; the target is what every method reached.
+void relate(CompareResult& result, const std::vector<MethodSpec>& specs) {
+  double baseline = std::numeric_limits<double>::quiet_NaN();
+  for (std::size_t i = specs.size(); i-- > 0;) {
+    if (specs[i].name == "adamw") baseline = result.methods[i].loss;
+  }
+  result.target_loss = 0.0;
+  for (const MethodResult& method : result.methods) {
+    result.target_loss = std::max(result.target_loss, method.loss);
+  }
+  for (MethodResult& method : result.methods) {
+    method.gap = method.loss - baseline;
+    method.time_to_loss_s = time_to(result.target_loss, method);
+  }
+}
+
+std::string model_text(const RunOptions& options, std::uint64_t parameters) {
+  const GptOptions& model = options.model;
+  return fmt::format("{}: {} layers, {} wide, {} heads, {} tokens, {} parameters", options.preset,
+                     model.layers, model.width, model.heads, model.context, parameters);
+}
+
+}  // namespace
+
+CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog,
+                      const std::string& command, const std::atomic<bool>& stop) {
+  const Text text = options.data.empty() ? read_kjv() : Text::read(options.data);
+  CompareResult result;
+  result.config = options.config;
+  result.command = command;
+  result.data = fmt::format("{} ({} bytes)", text.name(), text.bytes().size());
+  result.link = to_string(options.link);
+  result.sites = options.sites;
+  result.ranks = options.ranks;
+  result.steps = options.steps;
+  result.machine = machine_text();
+
+  const std::uint64_t total = options.methods.size() * options.seeds * options.steps;
+  Progress progress(std::cerr, total, progress_on_stderr());
+  std::uint64_t done = 0;
+  for (const MethodSpec& method : options.methods) {
+    std::vector<RunResult> runs;
+    for (int i = 0; i < options.seeds; ++i) {
+      const std::uint64_t seed = options.seed + i;
+      const auto show = [&](std::uint64_t step, double loss) {
+        progress.update(done + step,
+                        fmt::format("{} seed {}  loss {:.3f}", method.label, seed, loss));
+      };
+      runs.push_back(run({options, method, seed, text, catalog, show, stop}));
+      done += options.steps;
+    }
+    result.model = model_text(options, runs[0].parameters);
+    result.ring_bytes = ring_bytes(runs[0].parameters, options.sites);
+    result.methods.push_back(summarize(options, method, runs));
+  }
+  progress.finish();
+  relate(result, options.methods);
+  return result;
+}
+
+}  // namespace thinwire::app

@@ -1,0 +1,16 @@
+// `thinwire compare` and `thinwire train`: every method with every seed, then one report.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "apps/options.h"
+#include "apps/results.h"
+
+namespace thinwire::app {
+
+// Trains and measures. Progress goes to standard error. `command` is kept for the report.
+CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog,
+                      const std::string& command, const std::atomic<bool>& stop);
+
+}  // namespace thinwire::app

@@ -1,0 +1,227 @@
+#include "apps/runner.h"
+
+#include <malloc.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "thinwire/error.h"
+#include "thinwire/sync.h"
+#include "thinwire/trainer.h"
+#include "transports/loopback.h"
+
+namespace thinwire::app {
+namespace {
+
+// Held-out windows are evaluated in groups of this many, whatever the number of ranks, so that the
+// loss has the same bits for any.
+constexpr std::size_t kGroup = 8;
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// Linux keeps the highest resident size of a process and forgets it on request.
+void forget_peak_memory() {
+  ::malloc_trim(0);
+  std::ofstream("/proc/self/clear_refs") << "5";
+}
+
+double peak_memory_mb() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    if (word != "VmHWM:") continue;
+    double kib = 0.0;
+    status >> kib;
+    return kib / 1024.0;
+  }
+  return 0.0;
+}
+
+// What one rank found out; read after its thread has ended.
+struct RankResult {
+  std::vector<double> bytes_up;  // at each evaluation
+  Traffic traffic;
+  double compute_s = 0.0;
+  double train_s = 0.0;
+  std::uint64_t steps = 0;
+  std::uint64_t hash = 0;
+  std::uint64_t skipped = 0;
+  std::uint64_t parameters = 0;
+};
+
+class Run {
+ public:
+  explicit Run(const Job& job)
+      : job_(job),
+        options_(job.options),
+        world_({.sites = options_.sites, .ranks = options_.ranks}),
+        groups_((options_.eval_windows + kGroup - 1) / kGroup),
+        ranks_(static_cast<std::size_t>(options_.sites) * options_.ranks) {
+    for (std::uint64_t step = 0; step < options_.steps; step += options_.eval_every) {
+      eval_steps_.push_back(step);
+    }
+    eval_steps_.push_back(options_.steps);
+    losses_.assign(eval_steps_.size(), std::vector<double>(groups_));
+  }
+
+  RunResult go() {
+    forget_peak_memory();
+    {
+      std::vector<std::jthread> threads;
+      for (int site = 0; site < options_.sites; ++site) {
+        for (int rank = 0; rank < options_.ranks; ++rank) {
+          threads.emplace_back([this, site, rank] { play(site, rank); });
+        }
+      }
+    }
+    if (failure_) std::rethrow_exception(failure_);
+    if (ranks_[0].steps < options_.steps) throw Interrupted("stopped; nothing was written");
+    return result();
+  }
+
+ private:
+  RankResult& at(int site, int rank) { return ranks_[site * options_.ranks + rank]; }
+
+  // The first failure is what went wrong; the others only notice that somebody is gone.
+  void play(int site, int rank) {
+    try {
+      train(site, rank);
+    } catch (const std::exception& error) {
+      std::lock_guard lock(failure_mutex_);
+      if (!failure_) failure_ = std::current_exception();
+      world_.fail("site " + std::to_string(site) + ", rank " + std::to_string(rank) +
+                  " failed: " + error.what());
+    }
+  }
+
+  std::unique_ptr<Sync> make_sync(const Traits& traits, int site, int rank) {
+    if (traits.meeting == Meeting::reduce) {
+      return std::make_unique<AllReduceSync>(world_.far_collective(site, rank));
+    }
+    return std::make_unique<DelayedSync>(world_.far(site, rank),
+                                         DelayedSync::Options{.delay = traits.delay});
+  }
+
+  void train(int site, int rank) {
+    Settings settings(job_.method.name, job_.method.settings);
+    const auto optimizer = job_.catalog.make(job_.method.name, settings);
+    const auto sync = make_sync(optimizer->traits(), site, rank);
+    Gpt model(options_.model, job_.text,
+              {.seed = job_.seed,
+               .global_batch = static_cast<std::size_t>(options_.batch),
+               .part = static_cast<std::size_t>(site * options_.ranks + rank),
+               .parts = ranks_.size(),
+               .held_out_windows = static_cast<std::size_t>(options_.eval_windows)});
+    TrainerOptions trainer_options{.schedule = options_.schedule,
+                                   .sites = options_.sites,
+                                   .seed = job_.seed,
+                                   .chunking = options_.chunking,
+                                   .settings = describe(job_.method)};
+    trainer_options.schedule.peak = job_.method.lr;
+    Trainer trainer(model, world_.near(site, rank), *optimizer, *sync, trainer_options);
+    RankResult& mine = at(site, rank);
+    mine.parameters = trainer.layout().trainable_size();
+
+    std::size_t evaluation = 0;
+    for (std::uint64_t step = 0; step <= options_.steps; ++step) {
+      if (step == eval_steps_[evaluation]) {
+        evaluate(model, trainer, site, rank, evaluation++);
+        mine.bytes_up.push_back(static_cast<double>(sync->traffic().bytes_sent));
+      }
+      if (step == options_.steps || should_stop(step)) break;
+      const Clock::time_point begin = Clock::now();
+      const StepReport report = trainer.step();
+      mine.train_s += seconds_since(begin);
+      mine.compute_s += report.compute_s;
+      mine.steps = step + 1;
+      if (site == 0 && rank == 0 && job_.progress) job_.progress(step + 1, report.loss);
+    }
+    mine.traffic = sync->traffic();
+    mine.skipped = trainer.skipped();
+    mine.hash = trainer.state_hash();
+  }
+
+  // Threads are at most a few steps apart: those who see the stop agree on a step ahead of them
+  // all.
+  bool should_stop(std::uint64_t step) {
+    constexpr std::uint64_t kNever = ~std::uint64_t{0};
+    constexpr std::uint64_t kAhead = 16;  // more than the longest delay
+    if (job_.stop.load(std::memory_order_relaxed)) {
+      std::uint64_t expected = kNever;
+      stop_at_.compare_exchange_strong(expected, step + kAhead);
+    }
+    return step >= stop_at_.load();
+  }
+
+  // Groups of windows are dealt to all ranks. Ranks of a site take leases together, so one that has
+  // no group left in the last round repeats another.
+  void evaluate(Gpt& model, Trainer& trainer, int site, int rank, std::size_t evaluation) {
+    const std::size_t ranks = ranks_.size();
+    const std::size_t rounds = (groups_ + ranks - 1) / ranks;
+    for (std::size_t round = 0; round < rounds; ++round) {
+      const std::size_t group = round * ranks + site * options_.ranks + rank;
+      const std::size_t first = std::min(group, groups_ - 1) * kGroup;
+      const std::size_t count = std::min(kGroup, options_.eval_windows - first);
+      const double loss = model.held_out_loss(trainer.units(), first, count);
+      if (group < groups_) losses_[evaluation][group] = loss * static_cast<double>(count);
+    }
+  }
+
+  RunResult result() {
+    RunResult result;
+    for (std::size_t i = 0; i < eval_steps_.size(); ++i) {
+      Evaluation evaluation;
+      evaluation.step = eval_steps_[i];
+      for (double sum : losses_[i]) evaluation.loss += sum / options_.eval_windows;
+      for (const RankResult& rank : ranks_)
+        evaluation.bytes_up += rank.bytes_up[i] / options_.sites;
+      result.curve.push_back(evaluation);
+    }
+    const double site_steps = static_cast<double>(options_.steps) * options_.sites;
+    double train_s = 0.0;
+    for (const RankResult& rank : ranks_) {
+      if (rank.hash != ranks_[0].hash) {
+        throw Error(job_.method.label + ": replicas ended with different bits; this is a defect");
+      }
+      result.bytes_up += static_cast<double>(rank.traffic.bytes_sent) / site_steps;
+      result.bytes_down += static_cast<double>(rank.traffic.bytes_received) / site_steps;
+      result.compute_s += rank.compute_s / (site_steps * options_.ranks);
+      result.skipped += rank.skipped;
+      train_s = std::max(train_s, rank.train_s);
+    }
+    result.skipped /= static_cast<std::uint64_t>(options_.ranks);
+    result.hash = ranks_[0].hash;
+    result.parameters = ranks_[0].parameters;
+    result.tokens_per_s = static_cast<double>(options_.steps) * options_.batch *
+                          static_cast<double>(options_.model.context) / train_s;
+    result.peak_mb = peak_memory_mb();
+    Settings settings(job_.method.name, job_.method.settings);
+    result.traits = job_.catalog.make(job_.method.name, settings)->traits();
+    return result;
+  }
+
+  const Job& job_;
+  const RunOptions& options_;
+  LoopbackWorld world_;
+  std::size_t groups_;
+  std::vector<RankResult> ranks_;
+  std::vector<std::uint64_t> eval_steps_;
+  std::vector<std::vector<double>> losses_;  // by evaluation and group; each cell has one writer
+  std::atomic<std::uint64_t> stop_at_{~std::uint64_t{0}};
+  std::mutex failure_mutex_;
+  std::exception_ptr failure_;  // guarded by failure_mutex_ while threads run
+};
+
+}  // namespace
+
+RunResult run(const Job& job) { return Run(job).go(); }
+
+}  // namespace thinwire::app

@@ -1,0 +1,53 @@
+// Trains one method with one seed on sites x ranks threads over loopback.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "apps/options.h"
+#include "models/text.h"
+
+namespace thinwire::app {
+
+struct Evaluation {
+  std::uint64_t step = 0;  // steps done
+  double loss = 0.0;       // held out
+  double bytes_up = 0.0;   // of a site since the start, mean over sites
+};
+
+struct RunResult {
+  std::vector<Evaluation> curve;
+  std::uint64_t parameters = 0;  // trainable
+  std::uint64_t hash = 0;        // of the replicated state, equal on all sites
+  double bytes_up = 0.0;         // per site and step
+  double bytes_down = 0.0;
+  double compute_s = 0.0;  // per rank and step
+  double tokens_per_s = 0.0;
+  double peak_mb = 0.0;
+  std::uint64_t skipped = 0;
+  Traits traits;
+};
+
+struct Job {
+  const RunOptions& options;
+  const MethodSpec& method;
+  std::uint64_t seed = 1;
+  const Text& text;
+  const OptimizerCatalog& catalog;
+  // Called from one of the training threads after each step of site 0: steps done, its loss.
+  std::function<void(std::uint64_t, double)> progress;
+  const std::atomic<bool>& stop;  // set: leave at the next common step
+};
+
+// The run was stopped by the user.
+struct Interrupted : Error {
+  using Error::Error;
+};
+
+// Throws Error when a rank fails or replicas end with different bits, Interrupted after a stop.
+RunResult run(const Job& job);
+
+}  // namespace thinwire::app
