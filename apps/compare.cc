@@ -9,6 +9,7 @@
 
 #include "apps/kjv.h"
 #include "apps/machine.h"
+#include "apps/out_dir.h"
 #include "apps/progress.h"
 #include "apps/runner.h"
 #include "thinwire/link_model.h"
@@ -108,11 +109,23 @@ std::string model_text(const RunOptions& options, std::uint64_t parameters) {
                      model.layers, model.width, model.heads, model.context, parameters);
 }
 
+// A run that fails leaves no half a bar in front of its message.
+struct Wipe {
+  Progress& progress;
+  bool armed = true;
+  ~Wipe() {
+    if (armed) progress.clear();
+  }
+};
+
 }  // namespace
 
 CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog,
                       const std::string& command, const std::atomic<bool>& stop) {
+  // Whatever can be refused is refused before the first file or thread is made.
   const Text text = options.data.empty() ? read_kjv() : Text::read(options.data);
+  text.require(options.model.context);
+  check_out_dir(options.out);
   CompareResult result;
   result.config = options.config;
   result.command = command;
@@ -125,6 +138,7 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
 
   const std::uint64_t total = options.methods.size() * options.seeds * options.steps;
   Progress progress(std::cerr, total, progress_on_stderr());
+  Wipe wipe{progress};
   std::uint64_t done = 0;
   for (const MethodSpec& method : options.methods) {
     std::vector<RunResult> runs;
@@ -141,6 +155,7 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
     result.ring_bytes = ring_bytes(runs[0].parameters, options.sites);
     result.methods.push_back(summarize(options, method, runs));
   }
+  wipe.armed = false;
   progress.finish();
   relate(result, options.methods);
   return result;
