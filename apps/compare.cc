@@ -87,15 +87,16 @@ std::optional<double> time_to(double target, const MethodResult& method) {
   return std::nullopt;
 }
 
-// The baseline is adamw as given first; the target is what every method reached.
+// The baseline is adamw as given first; the target is what every method reached that
+// did not diverge.
 void relate(CompareResult& result, const std::vector<MethodSpec>& specs) {
   double baseline = std::numeric_limits<double>::quiet_NaN();
   for (std::size_t i = specs.size(); i-- > 0;) {
     if (specs[i].name == "adamw") baseline = result.methods[i].loss;
   }
-  result.target_loss = 0.0;
+  result.target_loss = std::numeric_limits<double>::quiet_NaN();
   for (const MethodResult& method : result.methods) {
-    result.target_loss = std::max(result.target_loss, method.loss);
+    if (std::isfinite(method.loss)) result.target_loss = std::fmax(result.target_loss, method.loss);
   }
   for (MethodResult& method : result.methods) {
     method.gap = method.loss - baseline;
@@ -145,8 +146,9 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
     for (int i = 0; i < options.seeds; ++i) {
       const std::uint64_t seed = options.seed + i;
       const auto show = [&](std::uint64_t step, double loss) {
-        progress.update(done + step,
-                        fmt::format("{} seed {}  loss {:.3f}", method.label, seed, loss));
+        progress.update(done + step, fmt::format("{} seed {}  loss {}", method.label, seed,
+                                                 std::isfinite(loss) ? fmt::format("{:.3f}", loss)
+                                                                     : "not finite"));
       };
       runs.push_back(run({options, method, seed, text, catalog, show, stop}));
       done += options.steps;

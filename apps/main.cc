@@ -68,7 +68,7 @@ void run(const CommandLine& command, const OptimizerCatalog& catalog) {
   }
   const CompareResult result = compare(options, catalog, command.text, stop);
   write_report(result, options.out);
-  std::cout << (command.json ? summary_json(result) : table(result)) << std::endl;
+  std::cout << (command.json ? summary_json(result) : table(result)) << std::flush;
   std::cerr << "report: " << (options.out / "report.html").string() << "\n";
 }
 

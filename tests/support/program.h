@@ -67,9 +67,12 @@ inline Ends open_ends(bool terminal) {
 
 inline pid_t spawn(const Launch& launch, int out, int err) {
   std::vector<std::string> words = launch.words;
-  std::vector<std::string> environment{"PATH=/usr/local/bin:/usr/bin:/bin:/usr/games", "TERM=xterm",
-                                       "LC_ALL=C"};
-  environment.insert(environment.end(), launch.environment.begin(), launch.environment.end());
+  // The first of two entries of one name counts.
+  std::vector<std::string> environment = launch.environment;
+  for (const char* fixed :
+       {"PATH=/usr/local/bin:/usr/bin:/bin:/usr/games", "TERM=xterm", "LC_ALL=C"}) {
+    environment.emplace_back(fixed);
+  }
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
