@@ -6,11 +6,11 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <algorithm>
 #include <cstring>
 
 #include "src/kernels/basis.h"
 #include "src/kernels/combine-inl.h"
+#include "src/kernels/extent.h"
 #include "thinwire/error.h"
 #include "thinwire/kernels.h"
 
@@ -208,22 +208,19 @@ void prefetch(const float* from, std::size_t count) {
   for (std::size_t i = 0; i < count; i += kLine) hwy::Prefetch(from + i);
 }
 
-// The tile's valid values, then zeros. Tiles are mostly folded from left to right, and a row of a
-// tile is too short for the processor to guess that its right neighbour comes next.
+// The tile's valid values, then zeros.
 void load(const Tile& tile, ConstFloats values, float* to) {
-  const std::size_t used_rows = tile.rows + (tile.tail > 0 ? 1 : 0);
-  TW_CHECK(used_rows <= tile.height && tile.cols <= tile.width && tile.tail <= tile.cols);
+  check_extent(tile, values.size());
   const float* from = values.data() + tile.offset;
   for (std::size_t i = 0; i < tile.rows; ++i) {
-    const float* row = from + i * tile.stride;
-
-    copy_row(row, tile.cols, tile.width, to + i * kSideMax);
+    copy_row(from + i * tile.stride, tile.cols, tile.width, to + i * kSideMax);
   }
   if (tile.tail > 0) {
     copy_row(from + tile.rows * tile.stride, tile.tail, tile.width, to + tile.rows * kSideMax);
   }
-  for (std::size_t i = used_rows; i < tile.height; ++i)
-    copy_row(from, 0, tile.width, to + i * kSideMax);
+  for (std::size_t i = used_rows(tile); i < tile.height; ++i) {
+    std::memset(to + i * kSideMax, 0, tile.width * sizeof(float));
+  }
 }
 
 }  // namespace
@@ -248,7 +245,7 @@ void fold(const Tile& tile, ConstFloats values, float decay, float scale, Floats
   const Basis& across = basis(tile.width);
   Scratch scratch(tile.height, tile.width);
   load(tile, values, scratch.tile);
-  prefetch(residual.data(), residual.size());
+  prefetch(residual.data(), residual.size());  // arrives while the transform runs
   HWY_DYNAMIC_DISPATCH(Transform)(down, across, scratch.tile, scratch.spare);
   HWY_DYNAMIC_DISPATCH(AddRows)
   (tile.height, tile.width, scratch.tile, decay, scale, residual.data());
