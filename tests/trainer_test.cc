@@ -210,6 +210,22 @@ TEST(Trainer, SitesThatDisagreeRefuseEachOthersFrames) {
   });
 }
 
+// One flipped bit in one parameter of one site is seen by all sites with the next round.
+TEST(Trainer, ASiteWhoseParametersDifferIsNamed) {
+  SiteRunOptions run;
+  run.world = {.sites = 3};
+  run.steps = 6;
+  run.optimizer = [] { return std::make_unique<Demo>(Demo::distro(0)); };
+  run.before_step = [](Trainer& trainer, LoopbackWorld&, int site, int) {
+    if (site == 2 && trainer.steps_done() == 3) trainer.shard().params()[5] += 1e-3f;
+  };
+  const std::vector<RankOutcome> outcomes = run_sites(run);
+  EXPECT_TRUE(outcomes[0].reports[2].diverged.empty());
+  EXPECT_EQ(outcomes[0].reports[3].diverged, std::vector<int>{2});
+  EXPECT_EQ(outcomes[1].reports[3].diverged, std::vector<int>{2});
+  EXPECT_EQ(outcomes[2].reports[3].diverged, (std::vector<int>{0, 1}));
+}
+
 TEST(Trainer, AFailureInOneRankEndsTheOthersWithItsName) {
   SiteRunOptions run;
   run.world = {.sites = 2, .ranks = 2};

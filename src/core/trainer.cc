@@ -1,5 +1,6 @@
 #include "thinwire/trainer.h"
 
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <ctime>
@@ -96,7 +97,12 @@ std::uint64_t Trainer::Body::agreement() const {
   hash = hash_fold(hash, hash64(options_.settings));
   hash = hash_fold(hash, static_cast<std::uint64_t>(options_.sites));
   hash = hash_fold(hash, static_cast<std::uint64_t>(near_.size()));
-  return hash_fold(hash, options_.seed);
+  hash = hash_fold(hash, options_.seed);
+  const Schedule& schedule = options_.schedule;
+  hash = hash_fold(hash, static_cast<std::uint64_t>(schedule.shape));
+  for (std::uint64_t length : {schedule.steps, schedule.warmup}) hash = hash_fold(hash, length);
+  const std::array<float, 3> rates{schedule.peak, schedule.floor, schedule.decay};
+  return hash_fold(hash, hash64(ConstFloats(rates)));
 }
 
 Dialect Trainer::Body::dialect() const {
@@ -176,6 +182,7 @@ Update Trainer::Body::apply(Step step, const Heard& heard, StepReport& report) {
   }
   step.age = heard.age;
   report.heard = static_cast<int>(heard.contributions.size());
+  report.diverged = heard.diverged;
   std::span<const Contribution> contributions = heard.contributions;
   step.norm = 0.0;
   if (traits_.meeting == Meeting::reduce) {
