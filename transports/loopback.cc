@@ -1,8 +1,8 @@
 #include "transports/loopback.h"
 
 #include "thinwire/error.h"
-#include "transports/loopback_group.h"
-#include "transports/loopback_hub.h"
+#include "transports/loopback_group_internal.h"
+#include "transports/loopback_hub_internal.h"
 
 namespace thinwire {
 
@@ -18,15 +18,13 @@ LoopbackWorld::LoopbackWorld(LoopbackOptions options) : options_(options) {
   for (int rank = 0; rank < options.ranks; ++rank) {
     groups_.push_back(std::make_unique<LoopbackGroup>("rank " + std::to_string(rank), "site ",
                                                       options.sites, options.deadline));
-    LoopbackOptions of_hub = options;
-    of_hub.seed += 2 * static_cast<std::uint64_t>(options.sites) * rank;
-    hubs_.push_back(std::make_unique<LoopbackHub>(of_hub));
   }
+  hub_ = std::make_unique<LoopbackHub>(options);
   for (int site = 0; site < options.sites; ++site) {
     for (int rank = 0; rank < options.ranks; ++rank) {
       near_.push_back(make_loopback_collective(*groups_[site], rank));
       far_collective_.push_back(make_loopback_collective(*groups_[options.sites + rank], site));
-      far_.push_back(make_loopback_exchange(*hubs_[rank], site));
+      far_.push_back(make_loopback_exchange(*hub_, site * options.ranks + rank));
     }
   }
 }
@@ -44,12 +42,16 @@ Collective& LoopbackWorld::far_collective(int site, int rank) {
 }
 Exchange& LoopbackWorld::far(int site, int rank) { return *far_[index(site, rank)]; }
 
-double LoopbackWorld::now(int site, int rank) const { return hubs_[rank]->now(site); }
-void LoopbackWorld::spend(int site, int rank, double seconds) { hubs_[rank]->spend(site, seconds); }
+double LoopbackWorld::now(int site, int rank) const {
+  return hub_->now(static_cast<int>(index(site, rank)));
+}
+void LoopbackWorld::spend(int site, int rank, double seconds) {
+  hub_->spend(static_cast<int>(index(site, rank)), seconds);
+}
 
 void LoopbackWorld::fail(const std::string& why) {
   for (auto& group : groups_) group->fail(why);
-  for (auto& hub : hubs_) hub->fail(why);
+  hub_->fail(why);
 }
 
 }  // namespace thinwire

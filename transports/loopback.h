@@ -61,7 +61,7 @@ class LoopbackWorld {
 
   LoopbackOptions options_;
   std::vector<std::unique_ptr<LoopbackGroup>> groups_;  // one a site, then one a rank
-  std::vector<std::unique_ptr<LoopbackHub>> hubs_;      // one a rank
+  std::unique_ptr<LoopbackHub> hub_;
   std::vector<std::unique_ptr<Collective>> near_;
   std::vector<std::unique_ptr<Collective>> far_collective_;
   std::vector<std::unique_ptr<Exchange>> far_;

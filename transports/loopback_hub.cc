@@ -1,9 +1,10 @@
-#include "transports/loopback_hub.h"
-
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "thinwire/error.h"
+#include "transports/loopback_hub_internal.h"
 
 namespace thinwire {
 namespace {
@@ -14,69 +15,75 @@ constexpr std::size_t kRoundsKept = 64;
 }  // namespace
 
 LoopbackHub::LoopbackHub(const LoopbackOptions& options)
-    : options_(options), sites_(options.sites) {
+    : options_(options), members_(static_cast<std::size_t>(options.sites) * options.ranks) {
   if (!options_.link) return;
-  for (int site = 0; site < options_.sites; ++site) {
-    const std::uint64_t seed = options_.seed + 2 * static_cast<std::uint64_t>(site);
-    sites_[site].up.emplace(*options_.link, seed);
-    sites_[site].down.emplace(*options_.link, seed + 1);
+  for (std::size_t member = 0; member < members_.size(); ++member) {
+    members_[member].up.emplace(*options_.link, options_.seed + 2 * member);
+    members_[member].down.emplace(*options_.link, options_.seed + 2 * member + 1);
   }
 }
 
 LoopbackHub::Entry& LoopbackHub::entry(const Round& round) {
   Entry& entry = rounds_[round];
   if (entry.frames.empty()) {
-    entry.frames.resize(options_.sites);
-    entry.arrivals.resize(options_.sites, 0.0);
+    entry.frames.resize(members_.size());
+    entry.arrivals.resize(members_.size(), 0.0);
+    entry.included.resize(options_.sites, false);
   }
   return entry;
 }
 
-void LoopbackHub::post(int site, const Round& round, Bytes frame) {
+void LoopbackHub::post(int member, const Round& round, Bytes frame) {
   std::lock_guard lock(mutex_);
-  Site& from = sites_[site];
+  Member& from = members_[member];
   from.traffic.bytes_sent += frame.size();
   const bool gone = forgotten_ && round <= *forgotten_;
-  if (gone || entry(round).closed || entry(round).frames[site]) {
+  if (gone || entry(round).closed || entry(round).frames[member]) {
     ++from.traffic.refused;
     return;
   }
   Entry& to = entry(round);
-  to.arrivals[site] =
+  to.arrivals[member] =
       from.up ? from.up->arrival(from.now, static_cast<double>(frame.size())) : from.now;
-  to.frames[site] = std::move(frame);
-  if (++to.posted == options_.sites) close(to);
+  to.frames[member] = std::move(frame);
+  if (++to.posted == static_cast<int>(members_.size())) close(to);
 }
 
-// One set of contributors for everybody: those that arrived within the deadline of the first.
+double LoopbackHub::arrival(const Entry& entry, int site) const {
+  double last = 0.0;
+  for (int member = site * options_.ranks; member < (site + 1) * options_.ranks; ++member) {
+    if (!entry.frames[member]) return std::numeric_limits<double>::infinity();
+    last = std::max(last, entry.arrivals[member]);
+  }
+  return last;
+}
+
+// One set of contributors for everybody: the sites that arrived within the deadline of the first.
 void LoopbackHub::close(Entry& entry) {
   double first = std::numeric_limits<double>::infinity();
-  for (int site = 0; site < options_.sites; ++site) {
-    if (entry.frames[site]) first = std::min(first, entry.arrivals[site]);
-  }
+  for (int site = 0; site < options_.sites; ++site) first = std::min(first, arrival(entry, site));
   const double last = first + options_.round_deadline_s;
   for (int site = 0; site < options_.sites; ++site) {
-    if (!entry.frames[site]) {
-      if (options_.round_deadline_s < std::numeric_limits<double>::infinity()) {
-        entry.closed_at = std::max(entry.closed_at, last);
+    const double at = arrival(entry, site);
+    entry.included[site] = at <= last && std::isfinite(at);
+    if (!entry.included[site]) {
+      if (std::isfinite(last)) entry.closed_at = std::max(entry.closed_at, last);
+      for (int member = site * options_.ranks; member < (site + 1) * options_.ranks; ++member) {
+        if (entry.frames[member]) ++members_[member].traffic.refused;
       }
-    } else if (entry.arrivals[site] > last) {
-      entry.closed_at = std::max(entry.closed_at, last);
-      entry.frames[site].reset();
-      ++sites_[site].traffic.refused;
     } else {
-      entry.closed_at = std::max(entry.closed_at, entry.arrivals[site]);
+      entry.closed_at = std::max(entry.closed_at, at);
     }
   }
   entry.closed = true;
   changed_.notify_all();
 }
 
-RoundResult LoopbackHub::collect(int site, const Round& round) {
+RoundResult LoopbackHub::collect(int member, const Round& round) {
   std::unique_lock lock(mutex_);
   if (forgotten_ && round <= *forgotten_) {
-    throw Error("site " + std::to_string(site) + " asks for round " + std::to_string(round.number) +
-                ", which is no longer kept; it is too far behind");
+    throw Error("site " + std::to_string(site_of(member)) + " asks for round " +
+                std::to_string(round.number) + ", which is no longer kept; it is too far behind");
   }
   Entry& wanted = entry(round);
   ++wanted.waiting;
@@ -86,52 +93,56 @@ RoundResult LoopbackHub::collect(int site, const Round& round) {
   }
   --wanted.waiting;
   if (!wanted.closed) throw Error(failure_);
-  RoundResult heard = result(site, wanted);
+  RoundResult heard = result(member, wanted);
   ++wanted.collected;
   forget_old(round);
   return heard;
 }
 
-RoundResult LoopbackHub::result(int site, const Entry& entry) {
+RoundResult LoopbackHub::result(int member, const Entry& entry) {
   RoundResult heard;
-  double bytes = 0.0;
-  for (int from = 0; from < options_.sites; ++from) {
-    if (!entry.frames[from]) {
-      heard.absent.push_back(from);
+  std::uint64_t bytes = 0;
+  const int rank = member % options_.ranks;
+  for (int site = 0; site < options_.sites; ++site) {
+    if (!entry.included[site]) {
+      heard.absent.push_back(site);
       continue;
     }
-    heard.frames.push_back({from, *entry.frames[from]});
-    if (from != site) bytes += static_cast<double>(entry.frames[from]->size());
+    const int from = site * options_.ranks + rank;
+    heard.frames.push_back({site, *entry.frames[from]});
+    if (from != member) bytes += entry.frames[from]->size();
   }
-  Site& to = sites_[site];
-  to.traffic.bytes_received += static_cast<std::uint64_t>(bytes);
-  if (to.down) to.now = std::max(to.now, to.down->arrival(entry.closed_at, bytes));
+  Member& to = members_[member];
+  to.traffic.bytes_received += bytes;
+  if (to.down) {
+    to.now = std::max(to.now, to.down->arrival(entry.closed_at, static_cast<double>(bytes)));
+  }
   return heard;
 }
 
 void LoopbackHub::forget_old(const Round& newest) {
   for (auto it = rounds_.begin(); it != rounds_.end() && it->first < newest;) {
     const Entry& old = it->second;
-    const bool done = old.closed && old.collected >= options_.sites;
+    const bool done = old.closed && old.collected >= static_cast<int>(members_.size());
     if (old.waiting > 0 || (!done && rounds_.size() <= kRoundsKept)) break;
     forgotten_ = it->first;
     it = rounds_.erase(it);
   }
 }
 
-Traffic LoopbackHub::traffic(int site) const {
+Traffic LoopbackHub::traffic(int member) const {
   std::lock_guard lock(mutex_);
-  return sites_[site].traffic;
+  return members_[member].traffic;
 }
 
-double LoopbackHub::now(int site) const {
+double LoopbackHub::now(int member) const {
   std::lock_guard lock(mutex_);
-  return sites_[site].now;
+  return members_[member].now;
 }
 
-void LoopbackHub::spend(int site, double seconds) {
+void LoopbackHub::spend(int member, double seconds) {
   std::lock_guard lock(mutex_);
-  sites_[site].now += seconds;
+  members_[member].now += seconds;
 }
 
 void LoopbackHub::fail(const std::string& why) {
@@ -144,22 +155,24 @@ namespace {
 
 class LoopbackExchange final : public Exchange {
  public:
-  LoopbackExchange(LoopbackHub& hub, int site) : hub_(hub), site_(site) {}
-  int site() const override { return site_; }
+  LoopbackExchange(LoopbackHub& hub, int member) : hub_(hub), member_(member) {}
+  int site() const override { return hub_.site_of(member_); }
   int sites() const override { return hub_.sites(); }
-  void post(const Round& round, Bytes frame) override { hub_.post(site_, round, std::move(frame)); }
-  RoundResult collect(const Round& round) override { return hub_.collect(site_, round); }
-  Traffic traffic() const override { return hub_.traffic(site_); }
+  void post(const Round& round, Bytes frame) override {
+    hub_.post(member_, round, std::move(frame));
+  }
+  RoundResult collect(const Round& round) override { return hub_.collect(member_, round); }
+  Traffic traffic() const override { return hub_.traffic(member_); }
 
  private:
   LoopbackHub& hub_;
-  int site_;
+  int member_;
 };
 
 }  // namespace
 
-std::unique_ptr<Exchange> make_loopback_exchange(LoopbackHub& hub, int site) {
-  return std::make_unique<LoopbackExchange>(hub, site);
+std::unique_ptr<Exchange> make_loopback_exchange(LoopbackHub& hub, int member) {
+  return std::make_unique<LoopbackExchange>(hub, member);
 }
 
 }  // namespace thinwire

@@ -42,13 +42,14 @@ void adamw(Floats x, Floats m, Floats v, ConstFloats g, const AdamwStep& step);
 
 // Orthonormal separable DCT-II of one tile, height and width 1 .. 64:
 //   X[u,v] = a_u a_v sum_ij x[i,j] cos(pi (2i+1) u / 2h) cos(pi (2j+1) v / 2w)
-// in and out hold height * width floats, row-major, and must not overlap. 64 x 64 has a fast path.
+// in and out hold height * width floats, row-major, and must not overlap. 64 x 64 is the fastest.
 void dct(std::size_t height, std::size_t width, ConstFloats in, Floats out);
 // Its inverse (transpose).                                                            [replicated]
 void inverse_dct(std::size_t height, std::size_t width, ConstFloats in, Floats out);
 
 // residual = decay * residual + scale * DCT(tile of values), zeros where the tile is padded.
-// `values` is the whole array that tile.offset points into; residual holds the tile's coefficients.
+// `values` is the whole array that tile.offset points into; residual is exactly the tile's
+// coefficients.
 void fold(const Tile& tile, ConstFloats values, float decay, float scale, Floats residual);
 
 // The k largest |coefficients|: larger magnitude first, then lower index; written as ascending

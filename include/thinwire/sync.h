@@ -38,6 +38,7 @@ struct Unheard {
 struct Heard {
   std::vector<Contribution> contributions;  // ascending sites; empty updates are left out
   std::vector<Unheard> unheard;             // to be taken back
+  std::vector<int> diverged;                // sites that held another replicated state than we
   int age = 0;                              // steps since these updates were extracted
 };
 
@@ -95,9 +96,13 @@ class DelayedSync final : public Sync {
     std::uint64_t state_hash;
     Update update;
   };
+  struct Judged {
+    std::uint64_t state_hash;
+    Update update;
+  };
   Round round_of(const Step& step, int phase) const;
   Heard collect(const Round& round, Said said);
-  Result<Update> judge(const SiteFrame& frame, const Round& round, const Said& said);
+  Result<Judged> judge(const SiteFrame& frame, const Round& round) const;
   void complain(const Round& round, int site, const std::string& why);
 
   Exchange& far_;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "thinwire/collective.h"
 #include "thinwire/model.h"
@@ -33,6 +34,7 @@ struct StepReport {
   double gradient_norm = 0.0;  // of the site's gradient; NaN when it was not finite
   bool skipped = false;        // this site had nothing finite to say
   int heard = 0;               // sites whose updates were applied
+  std::vector<int> diverged;   // sites whose replicated state differed when they spoke
   double compute_s = 0.0;      // CPU time of this rank's thread in model and optimizer
   double exchange_s = 0.0;     // wall time in the far exchange
 };

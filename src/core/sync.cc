@@ -65,16 +65,14 @@ Heard DelayedSync::exchange(const Step& step, int phase, std::uint64_t state_has
 
 // What a frame says, or why it may not be used; the verdict depends on its bytes alone, so that
 // every site comes to the same one.
-Result<Update> DelayedSync::judge(const SiteFrame& frame, const Round& round, const Said& said) {
+Result<DelayedSync::Judged> DelayedSync::judge(const SiteFrame& frame, const Round& round) const {
   const Expected expected{dialect_.agreement, round, frame.site, dialect_.part};
   const Result<Opened> opened = thinwire::open(frame.bytes, expected);
-  if (!opened) return Result<Update>::refuse(opened.why());
+  if (!opened) return Result<Judged>::refuse(opened.why());
   Result<Update> update = decode(opened->payload, {dialect_.floats, dialect_.tile_coefficients});
-  if (update && !finite_floats(*update)) return Result<Update>::refuse("values are not finite");
-  if (update && opened->header.state_hash != said.state_hash) {
-    complain(round, frame.site, "holds other parameters than this site: replicas have diverged");
-  }
-  return update;
+  if (!update) return Result<Judged>::refuse(update.why());
+  if (!finite_floats(*update)) return Result<Judged>::refuse("its values are not finite");
+  return Judged{opened->header.state_hash, std::move(*update)};
 }
 
 void DelayedSync::complain(const Round& round, int site, const std::string& why) {
@@ -86,14 +84,20 @@ Heard DelayedSync::collect(const Round& round, Said said) {
   Heard heard;
   bool included = false;
   for (const SiteFrame& frame : far_.collect(round).frames) {
-    Result<Update> update = judge(frame, round, said);
-    if (!update) {
+    Result<Judged> judged = judge(frame, round);
+    if (!judged) {
       ++refused_;
-      complain(round, frame.site, "refused: " + update.why());
+      complain(round, frame.site, "refused: " + judged.why());
       continue;
     }
+    if (judged->state_hash != said.state_hash) {
+      heard.diverged.push_back(frame.site);
+      complain(round, frame.site, "holds other parameters than this site; replicas have diverged");
+    }
     included = included || frame.site == far_.site();
-    if (!update->empty()) heard.contributions.push_back({frame.site, std::move(*update)});
+    if (!judged->update.empty()) {
+      heard.contributions.push_back({frame.site, std::move(judged->update)});
+    }
   }
   if (!included && !said.update.empty()) {
     heard.unheard.push_back({said.step, std::move(said.update)});

@@ -1,5 +1,6 @@
 #include "thinwire/trainer.h"
 
+#include <array>
 #include <bit>
 #include <chrono>
 #include <cmath>
@@ -8,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/codec/dense.h"
 #include "src/core/site_math.h"
 #include "src/core/unit_store.h"
 #include "thinwire/error.h"
@@ -90,12 +92,18 @@ class Trainer::Body {
 
 std::uint64_t Trainer::Body::agreement() const {
   std::uint64_t hash = hash64(kProtocol);
+  hash = hash_fold(hash, dense_version());
   hash = hash_fold(hash, layout_.hash());
   hash = hash_fold(hash, hash64(optimizer_.name()));
   hash = hash_fold(hash, hash64(options_.settings));
   hash = hash_fold(hash, static_cast<std::uint64_t>(options_.sites));
   hash = hash_fold(hash, static_cast<std::uint64_t>(near_.size()));
-  return hash_fold(hash, options_.seed);
+  hash = hash_fold(hash, options_.seed);
+  const Schedule& schedule = options_.schedule;
+  hash = hash_fold(hash, static_cast<std::uint64_t>(schedule.shape));
+  for (std::uint64_t length : {schedule.steps, schedule.warmup}) hash = hash_fold(hash, length);
+  const std::array<float, 3> rates{schedule.peak, schedule.floor, schedule.decay};
+  return hash_fold(hash, hash64(ConstFloats(rates)));
 }
 
 Dialect Trainer::Body::dialect() const {
@@ -177,6 +185,7 @@ Update Trainer::Body::apply(Step step, const Heard& heard, StepReport& report) {
   }
   step.age = heard.age;
   report.heard = static_cast<int>(heard.contributions.size());
+  report.diverged = heard.diverged;
   std::span<const Contribution> contributions = heard.contributions;
   step.norm = 0.0;
   if (traits_.meeting == Meeting::reduce) {
