@@ -28,7 +28,7 @@ class Adamw final : public Optimizer {
             .states = {{"m", StateKind::replicated}, {"v", StateKind::replicated}}};
   }
   Update extract(const Step&, Shard& shard) override {
-    return {.dense = {shard.grad().begin(), shard.grad().end()}};
+    return dense_update(shard.grad());
   }
   Update apply(const Step& step, Shard& shard, std::span<const Contribution> heard) override {
     const double first = 1.0 - power(options_.beta1, step.index + 1);

@@ -21,7 +21,7 @@ class Sgd final : public Optimizer {
             .states = {{"momentum", StateKind::replicated}}};
   }
   Update extract(const Step&, Shard& shard) override {
-    return {.dense = {shard.grad().begin(), shard.grad().end()}};
+    return dense_update(shard.grad());
   }
   Update apply(const Step& step, Shard& shard, std::span<const Contribution> heard) override {
     for (const auto& [site, mean] : heard) {
