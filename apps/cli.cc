@@ -3,6 +3,9 @@
 #include <CLI/CLI.hpp>
 #include <deque>
 #include <iostream>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "apps/version.h"
 #include "thinwire/error.h"
@@ -34,19 +37,47 @@ constexpr Flag kRunFlags[] = {
     {"--model", "model.preset", "nano, tiny, small or base (nano)"},
 };
 
+// As a shell would take it again.
 std::string joined(int argc, char** argv) {
   std::string text = "thinwire";
-  for (int i = 1; i < argc; ++i) text += std::string(" ") + argv[i];
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const bool plain =
+        !word.empty() && word.find_first_of(" \t\n\"'\\$`!*?[](){}<>|&;#~") == std::string::npos;
+    text += " ";
+    if (plain) {
+      text += word;
+      continue;
+    }
+    text += "'";
+    for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    text += "'";
+  }
   return text;
 }
 
-// "NAME=VALUE", cut at the last '=' because a method may hold one: distro:delay=1=0.008.
+// "NAME=VALUE". A method may hold a '=' itself, and its settings never do: there the last one
+// counts (distro:delay=1=0.008), elsewhere the first (run.methods=distro:delay=1).
 std::pair<std::string, std::string> cut(const std::string& flag, const std::string& text) {
-  const std::size_t equals = text.rfind('=');
+  const bool of_method = flag == "--lr" || text.starts_with("optimizer.");
+  const std::size_t equals = of_method ? text.rfind('=') : text.find('=');
   if (equals == std::string::npos || equals == 0) {
     throw UsageError(flag + " takes NAME=VALUE, got '" + text + "'");
   }
   return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+// A config file may serve many runs; a setting on the command line that changes nothing is a slip.
+void check_takes_part(const std::string& flag, const std::string& key, const FlatConfig& config) {
+  constexpr std::string_view kSection = "optimizer.";
+  const std::size_t dot = key.rfind('.');
+  if (!key.starts_with(kSection) || dot < kSection.size()) return;
+  const auto given = config.find("run.methods");
+  const std::string methods = given == config.end() ? kDefaultMethods : given->second;
+  const std::string owner = key.substr(kSection.size(), dot - kSection.size());
+  if (takes_part(owner, methods)) return;
+  throw UsageError(flag + ": method '" + owner + "' does not take part; the methods are " +
+                   methods);
 }
 
 class Parser {
@@ -73,6 +104,11 @@ class Parser {
       app_.exit(wanted, std::cout, std::cerr);
       return command;
     } catch (const CLI::ParseError& error) {
+      const bool command_known = compare_->parsed() || train_->parsed() || optimizers_->parsed();
+      if (!command_known && argc > 1 && argv[1][0] != '-') {
+        throw UsageError("unknown command '" + std::string(argv[1]) +
+                         "'; known: compare, train, optimizers; see thinwire --help");
+      }
       throw UsageError(std::string(error.what()) + "; see thinwire --help");
     }
     command.json = json_;
@@ -85,16 +121,11 @@ class Parser {
       for (auto& [key, value] : read_config_file(config_file_)) command.config[key] = value;
     }
     for (const Value& value : values_) {
-      if (value.option->count() > 0) command.config[value.key] = value.text;
+      if (value.option->count() == 0) continue;
+      if (value.text.empty()) throw UsageError(value.option->get_name() + " needs a value");
+      command.config[value.key] = value.text;
     }
-    for (const std::string& lr : lrs_) {
-      const auto [method, value] = cut("--lr", lr);
-      command.config["optimizer." + method + ".lr"] = value;
-    }
-    for (const std::string& set : sets_) {
-      const auto [key, value] = cut("--set", set);
-      command.config[key] = value;
-    }
+    add_settings(command.config);
     return command;
   }
 
@@ -104,6 +135,22 @@ class Parser {
     std::string text;
     CLI::Option* option = nullptr;
   };
+
+  // All of them before any is judged: one may name the methods.
+  void add_settings(FlatConfig& config) const {
+    std::vector<std::pair<const char*, std::string>> keys;
+    for (const std::string& lr : lrs_) {
+      const auto [method, value] = cut("--lr", lr);
+      keys.emplace_back("--lr", "optimizer." + method + ".lr");
+      config[keys.back().second] = value;
+    }
+    for (const std::string& set : sets_) {
+      const auto [key, value] = cut("--set", set);
+      keys.emplace_back("--set", key);
+      config[key] = value;
+    }
+    for (const auto& [flag, key] : keys) check_takes_part(flag, key, config);
+  }
 
   void add_value(CLI::App* verb, const char* flag, const char* key, const char* help) {
     Value& value = values_.emplace_back(Value{key, "", nullptr});

@@ -9,6 +9,7 @@
 
 #include "apps/kjv.h"
 #include "apps/machine.h"
+#include "apps/out_dir.h"
 #include "apps/progress.h"
 #include "apps/runner.h"
 #include "thinwire/link_model.h"
@@ -86,15 +87,16 @@ std::optional<double> time_to(double target, const MethodResult& method) {
   return std::nullopt;
 }
 
-// The baseline is adamw as given first; the target is what every method reached.
+// The baseline is adamw as given first; the target is what every method reached that
+// did not diverge.
 void relate(CompareResult& result, const std::vector<MethodSpec>& specs) {
   double baseline = std::numeric_limits<double>::quiet_NaN();
   for (std::size_t i = specs.size(); i-- > 0;) {
     if (specs[i].name == "adamw") baseline = result.methods[i].loss;
   }
-  result.target_loss = 0.0;
+  result.target_loss = std::numeric_limits<double>::quiet_NaN();
   for (const MethodResult& method : result.methods) {
-    result.target_loss = std::max(result.target_loss, method.loss);
+    if (std::isfinite(method.loss)) result.target_loss = std::fmax(result.target_loss, method.loss);
   }
   for (MethodResult& method : result.methods) {
     method.gap = method.loss - baseline;
@@ -108,11 +110,23 @@ std::string model_text(const RunOptions& options, std::uint64_t parameters) {
                      model.layers, model.width, model.heads, model.context, parameters);
 }
 
+// A run that fails leaves no half a bar in front of its message.
+struct Wipe {
+  Progress& progress;
+  bool armed = true;
+  ~Wipe() {
+    if (armed) progress.clear();
+  }
+};
+
 }  // namespace
 
 CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog,
                       const std::string& command, const std::atomic<bool>& stop) {
+  // Whatever can be refused is refused before the first file or thread is made.
   const Text text = options.data.empty() ? read_kjv() : Text::read(options.data);
+  text.require(options.model.context);
+  check_out_dir(options.out);
   CompareResult result;
   result.config = options.config;
   result.command = command;
@@ -125,14 +139,16 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
 
   const std::uint64_t total = options.methods.size() * options.seeds * options.steps;
   Progress progress(std::cerr, total, progress_on_stderr());
+  Wipe wipe{progress};
   std::uint64_t done = 0;
   for (const MethodSpec& method : options.methods) {
     std::vector<RunResult> runs;
     for (int i = 0; i < options.seeds; ++i) {
       const std::uint64_t seed = options.seed + i;
       const auto show = [&](std::uint64_t step, double loss) {
-        progress.update(done + step,
-                        fmt::format("{} seed {}  loss {:.3f}", method.label, seed, loss));
+        progress.update(done + step, fmt::format("{} seed {}  loss {}", method.label, seed,
+                                                 std::isfinite(loss) ? fmt::format("{:.3f}", loss)
+                                                                     : "not finite"));
       };
       runs.push_back(run({options, method, seed, text, catalog, show, stop}));
       done += options.steps;
@@ -141,6 +157,7 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
     result.ring_bytes = ring_bytes(runs[0].parameters, options.sites);
     result.methods.push_back(summarize(options, method, runs));
   }
+  wipe.armed = false;
   progress.finish();
   relate(result, options.methods);
   return result;

@@ -9,7 +9,8 @@
 
 namespace thinwire::app {
 
-// Trains and measures. Progress goes to standard error. `command` is kept for the report.
+// Reads the text, checks or makes options.out, trains and measures. Progress goes to standard
+// error. `command` is kept for the report.
 CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog,
                       const std::string& command, const std::atomic<bool>& stop);
 

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <set>
 
 #include "thinwire/error.h"
@@ -22,6 +23,12 @@ std::vector<std::string> split(const std::string& text, char separator) {
     begin = end + 1;
   }
   return parts;
+}
+
+// The shortest text that reads back to the same value.
+std::string shortest(float value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 
 // The keys below `section.`, without it.
@@ -54,49 +61,90 @@ float read_lr(const std::string& method, const std::string& text) {
   return lr;
 }
 
-// Settings from optimizer.NAME.*, then from the entry itself.
-MethodSpec read_method(const std::string& label, const FlatConfig& config,
+// Settings under optimizer.* by owner: a name ("distro", for every entry of it) or one entry's
+// label
+// ("distro:delay=1"). Keys hold no dot, so the last one ends the owner.
+using Tables = std::map<std::string, std::map<std::string, std::string>>;
+
+Tables optimizer_tables(const FlatConfig& config) {
+  Tables tables;
+  for (const auto& [name, value] : below(config, "optimizer")) {
+    const std::size_t dot = name.rfind('.');
+    if (dot == std::string::npos) {
+      throw UsageError("config: unknown setting 'optimizer." + name +
+                       "'; settings of a method have the form optimizer.distro.k");
+    }
+    tables[name.substr(0, dot)][name.substr(dot + 1)] = value;
+  }
+  return tables;
+}
+
+void lay_over(std::map<std::string, std::string>& settings, const Tables& tables,
+              const std::string& owner) {
+  const auto found = tables.find(owner);
+  if (found == tables.end()) return;
+  for (const auto& [key, value] : found->second) settings[key] = value;
+}
+
+// The narrower wins: settings of the name, then those in the entry itself, then those of its label.
+MethodSpec read_method(const std::string& label, const Tables& tables,
                        const OptimizerCatalog& catalog) {
   MethodSpec method;
   method.label = label;
   const std::vector<std::string> parts = split(label, ':');
   method.name = parts[0];
   catalog.row(method.name);
-  method.settings = below(config, "optimizer." + method.name);
+  lay_over(method.settings, tables, method.name);
   for (std::size_t i = 1; i < parts.size(); ++i) {
     const std::size_t equals = parts[i].find('=');
     if (equals == std::string::npos) {
-      throw UsageError("method '" + label + "': '" + parts[i] + "' is not KEY=VALUE");
+      throw UsageError("method '" + label + "': '" + parts[i] +
+                       "' is not KEY=VALUE; write it as in distro:delay=1");
     }
     method.settings[parts[i].substr(0, equals)] = parts[i].substr(equals + 1);
   }
-  std::string lr;
+  if (label != method.name) lay_over(method.settings, tables, label);
+  std::optional<float> lr;
   if (const auto found = method.settings.find("lr"); found != method.settings.end()) {
-    lr = found->second;
+    lr = read_lr(label, found->second);
     method.settings.erase(found);
   }
   Settings settings(method.name, method.settings);
   const Traits traits = catalog.make(method.name, settings)->traits();
-  method.lr = lr.empty() ? traits.suggested_lr : read_lr(label, lr);
+  method.lr = lr.value_or(traits.suggested_lr);
   method.settings = settings.resolved();
   return method;
 }
 
+std::vector<std::string> entries(const std::string& list) {
+  std::vector<std::string> labels;
+  for (const std::string& part : split(list, ',')) {
+    const std::size_t begin = part.find_first_not_of(' ');
+    if (begin == std::string::npos) {
+      throw UsageError("methods '" + list +
+                       "': an entry is empty; give names with one comma between, as in "
+                       "adamw,distro");
+    }
+    labels.push_back(part.substr(begin, part.find_last_not_of(' ') + 1 - begin));
+  }
+  return labels;
+}
+
+// A table of a method that does not take part is judged too: a config file may serve many runs.
 std::vector<MethodSpec> read_methods(const std::string& list, const FlatConfig& config,
                                      const OptimizerCatalog& catalog) {
+  const Tables tables = optimizer_tables(config);
   std::vector<MethodSpec> methods;
   std::set<std::string> seen;
-  for (const std::string& label : split(list, ',')) {
+  for (const std::string& label : entries(list)) {
     if (!seen.insert(label).second) {
       throw UsageError("method '" + label +
                        "' is given twice; name each once, or give the second "
                        "other settings, as in distro,distro:delay=1");
     }
-    methods.push_back(read_method(label, config, catalog));
+    methods.push_back(read_method(label, tables, catalog));
   }
-  for (const auto& [key, value] : below(config, "optimizer")) {
-    catalog.row(key.substr(0, key.find('.')));
-  }
+  for (const auto& [owner, table] : tables) read_method(owner, tables, catalog);
   return methods;
 }
 
@@ -143,25 +191,34 @@ Schedule read_schedule(Settings& settings, std::uint64_t steps) {
   return schedule;
 }
 
-bool is_plain(const std::string& value) {
-  if (value == "true" || value == "false") return true;
-  double number = 0.0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  return !value.empty() && error == std::errc() && end == value.data() + value.size();
+// Evaluations are kept until the end; more of them than this fill memory, not insight.
+constexpr std::uint64_t kEvaluationsMax = 100'000;
+
+void check_run(const RunOptions& options) {
+  const int parts = options.sites * options.ranks;
+  if (options.batch % parts != 0) {
+    throw UsageError("run: batch " + std::to_string(options.batch) +
+                     " must divide by sites x ranks, " + std::to_string(parts));
+  }
+  if (options.steps / options.eval_every > kEvaluationsMax) {
+    throw UsageError("run: eval_every " + std::to_string(options.eval_every) +
+                     " is too often for " + std::to_string(options.steps) + " steps; make it " +
+                     std::to_string(options.steps / kEvaluationsMax + 1) + " or more");
+  }
 }
 
-void write_table(std::string& toml, const std::string& name,
-                 const std::map<std::string, std::string>& values) {
-  toml += "[" + name + "]\n";
-  for (const auto& [key, value] : values) {
-    std::string quoted;
-    for (const char c : value) {
-      if (c == '"' || c == '\\') quoted += '\\';
-      quoted += c;
-    }
-    toml += key + " = " + (is_plain(value) ? value : "\"" + quoted + "\"") + "\n";
+std::string resolved_toml(const std::vector<const Settings*>& sections,
+                          const std::vector<MethodSpec>& methods) {
+  std::string toml;
+  for (const Settings* section : sections) {
+    toml += toml_table({section->owner()}, section->resolved());
   }
-  toml += "\n";
+  for (const MethodSpec& method : methods) {
+    std::map<std::string, std::string> values = method.settings;
+    values["lr"] = shortest(method.lr);
+    toml += toml_table({"optimizer", method.label}, values);
+  }
+  return toml;
 }
 
 }  // namespace
@@ -169,9 +226,14 @@ void write_table(std::string& toml, const std::string& name,
 std::string describe(const MethodSpec& method) {
   std::string text;
   for (const auto& [key, value] : method.settings) text += key + "=" + value + " ";
-  char lr[32];
-  *std::to_chars(lr, lr + sizeof lr - 1, method.lr).ptr = '\0';
-  return text + "lr=" + lr;
+  return text + "lr=" + shortest(method.lr);
+}
+
+bool takes_part(const std::string& owner, const std::string& methods) {
+  for (const std::string& label : entries(methods)) {
+    if (owner == label || owner == label.substr(0, label.find(':'))) return true;
+  }
+  return false;
 }
 
 RunOptions resolve(const FlatConfig& config, const OptimizerCatalog& catalog) {
@@ -180,7 +242,7 @@ RunOptions resolve(const FlatConfig& config, const OptimizerCatalog& catalog) {
   Settings run("run", below(config, "run"));
   options.data = run.text("data", "");
   options.out = run.text("out", "out");
-  const std::string methods = run.text("methods", "adamw,demo,distro");
+  const std::string methods = run.text("methods", kDefaultMethods);
   options.sites = run.integer("sites", options.sites, 1, 1024);
   options.ranks = run.integer("ranks", options.ranks, 1, 1024);
   options.threads = run.integer("threads", options.threads, 1, 1024);
@@ -196,11 +258,7 @@ RunOptions resolve(const FlatConfig& config, const OptimizerCatalog& catalog) {
                          ? Chunking::divisor
                          : Chunking::padded;
   run.finish();
-  if (options.batch % (options.sites * options.ranks) != 0) {
-    throw UsageError("run: batch " + std::to_string(options.batch) +
-                     " must divide by sites x ranks, " +
-                     std::to_string(options.sites * options.ranks));
-  }
+  check_run(options);
   Settings model("model", below(config, "model"));
   options.model = read_model(model, options.preset);
   options.model.threads = options.threads;
@@ -209,19 +267,7 @@ RunOptions resolve(const FlatConfig& config, const OptimizerCatalog& catalog) {
   options.schedule = read_schedule(schedule, options.steps);
   options.methods = read_methods(methods, config, catalog);
 
-  write_table(options.config, "run", run.resolved());
-  write_table(options.config, "model", model.resolved());
-  write_table(options.config, "schedule", schedule.resolved());
-  std::set<std::string> written;
-  for (const MethodSpec& method : options.methods) {
-    const auto given = below(config, "optimizer." + method.name);
-    if (!given.empty() && written.insert(method.name).second) {
-      write_table(options.config, "optimizer." + method.name, given);
-    }
-  }
-  for (const MethodSpec& method : options.methods) {
-    options.config += "# " + method.label + ": " + describe(method) + "\n";
-  }
+  options.config = resolved_toml({&run, &model, &schedule}, options.methods);
   return options;
 }
 

@@ -29,6 +29,11 @@ struct MethodSpec {
   float lr = 0.0f;                              // peak
 };
 
+inline constexpr const char* kDefaultMethods = "adamw,demo,distro";
+
+// Whether `owner`, the name or the label of a method, is among the entries of `methods`.
+bool takes_part(const std::string& owner, const std::string& methods);
+
 // "bits=1 decay=0.999 ... lr=0.008": every setting, one line.
 std::string describe(const MethodSpec& method);
 
@@ -56,6 +61,10 @@ struct RunOptions {
 
 // Tables of a TOML file as flat names. Throws UsageError with line and column.
 FlatConfig read_config_file(const std::filesystem::path& path);
+
+// "[optimizer.distro]" and its values: TOML that read_config_file reads back as the same text.
+std::string toml_table(const std::vector<std::string>& name,
+                       const std::map<std::string, std::string>& values);
 
 // Throws UsageError for whatever is unknown, mistyped or out of range. Makes one optimizer of each
 // method to judge its settings.

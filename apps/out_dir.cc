@@ -82,6 +82,11 @@ void write_files(const fs::path& dir, const std::vector<OutFile>& files) {
     temporaries.add(temporary);
     if (int code = write_file(temporary, file.content)) give_up(dir / file.name, code);
   }
+  // What would stop a rename half-way is found before the first one.
+  std::error_code ignored;
+  for (const OutFile& file : files) {
+    if (fs::is_directory(dir / file.name, ignored)) give_up(dir / file.name, EISDIR);
+  }
   for (const OutFile& file : files) {
     fs::path temporary = dir / temporary_name(file.name);
     if (std::rename(temporary.c_str(), (dir / file.name).c_str()) != 0) {

@@ -8,7 +8,6 @@
 
 #include "apps/cli.h"
 #include "apps/compare.h"
-#include "apps/out_dir.h"
 #include "apps/report.h"
 #include "apps/runner.h"
 #include "apps/table.h"
@@ -33,7 +32,9 @@ void catch_signals() {
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  // A closed pipe and a file that may not grow are errors with a message.
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
 }
 
 void check_processor() {
@@ -65,12 +66,10 @@ void run(const CommandLine& command, const OptimizerCatalog& catalog) {
     std::cout << options.config;
     return;
   }
-  check_out_dir(options.out);
   const CompareResult result = compare(options, catalog, command.text, stop);
   write_report(result, options.out);
-  std::cout << (command.json ? summary_json(result) : table(result)) << std::endl;
+  std::cout << (command.json ? summary_json(result) : table(result)) << std::flush;
   std::cerr << "report: " << (options.out / "report.html").string() << "\n";
-  if (!std::cout) throw Error("cannot write the result to standard output");
 }
 
 }  // namespace
@@ -82,6 +81,7 @@ int thinwire::run_program(int argc, char** argv, const OptimizerCatalog& catalog
     check_processor();
     catch_signals();
     run(parse_command_line(argc, argv), catalog);
+    if (!std::cout.flush()) throw Error("cannot write the result to standard output");
     return 0;
   } catch (const UsageError& error) {
     std::cerr << "thinwire: " << error.what() << "\n";

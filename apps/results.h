@@ -53,7 +53,7 @@ struct CompareResult {
   int ranks = 1;
   std::uint64_t steps = 0;
   double ring_bytes = 0.0;   // fp32 ring all-reduce of the model, per site and step, each way
-  double target_loss = 0.0;  // of time_to_loss_s
+  double target_loss = 0.0;  // of time_to_loss_s; NaN when every method diverged
   std::string machine;       // processor, cores, compiler, date
 };
 

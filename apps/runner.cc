@@ -8,7 +8,10 @@
 #include <fstream>
 #include <memory>
 #include <mutex>
+#include <new>
+#include <system_error>
 #include <thread>
+#include <utility>
 
 #include "thinwire/error.h"
 #include "thinwire/sync.h"
@@ -21,6 +24,12 @@ namespace {
 // Held-out windows are evaluated in groups of this many, whatever the number of ranks, so that the
 // loss has the same bits for any.
 constexpr std::size_t kGroup = 8;
+
+// A thread that fails wakes the others, so a long wait is a slow or stopped machine, which must
+// change no result.
+constexpr std::chrono::hours kPatience{24 * 365};
+
+constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
 using Clock = std::chrono::steady_clock;
 
@@ -62,7 +71,8 @@ class Run {
   explicit Run(const Job& job)
       : job_(job),
         options_(job.options),
-        world_({.sites = options_.sites, .ranks = options_.ranks}),
+        world_({.sites = options_.sites, .ranks = options_.ranks, .deadline = kPatience}),
+        stop_ahead_(traits().delay + 1),
         groups_((options_.eval_windows + kGroup - 1) / kGroup),
         ranks_(static_cast<std::size_t>(options_.sites) * options_.ranks) {
     for (std::uint64_t step = 0; step < options_.steps; step += options_.eval_every) {
@@ -77,9 +87,7 @@ class Run {
     {
       std::vector<std::jthread> threads;
       for (int site = 0; site < options_.sites; ++site) {
-        for (int rank = 0; rank < options_.ranks; ++rank) {
-          threads.emplace_back([this, site, rank] { play(site, rank); });
-        }
+        for (int rank = 0; rank < options_.ranks && !failed(); ++rank) start(threads, site, rank);
       }
     }
     if (failure_) std::rethrow_exception(failure_);
@@ -90,16 +98,42 @@ class Run {
  private:
   RankResult& at(int site, int rank) { return ranks_[site * options_.ranks + rank]; }
 
-  // The first failure is what went wrong; the others only notice that somebody is gone.
+  Traits traits() const {
+    Settings settings(job_.method.name, job_.method.settings);
+    return job_.catalog.make(job_.method.name, settings)->traits();
+  }
+
+  void start(std::vector<std::jthread>& threads, int site, int rank) {
+    try {
+      threads.emplace_back([this, site, rank] { play(site, rank); });
+    } catch (const std::system_error& error) {
+      fail(std::make_exception_ptr(Error("cannot start " + std::to_string(ranks_.size()) +
+                                         " threads: " + error.what() +
+                                         "; take fewer sites or ranks")));
+    }
+  }
+
   void play(int site, int rank) {
     try {
       train(site, rank);
-    } catch (const std::exception& error) {
-      std::lock_guard lock(failure_mutex_);
-      if (!failure_) failure_ = std::current_exception();
-      world_.fail("site " + std::to_string(site) + ", rank " + std::to_string(rank) +
-                  " failed: " + error.what());
+    } catch (const std::bad_alloc&) {
+      fail(std::make_exception_ptr(
+          Error("not enough memory; take a smaller model, fewer sites or a smaller batch")));
+    } catch (const std::exception&) {
+      fail(std::current_exception());
     }
+  }
+
+  // The first failure is what went wrong; the others only notice that somebody is gone.
+  void fail(std::exception_ptr failure) {
+    std::lock_guard lock(failure_mutex_);
+    if (!failure_) failure_ = std::move(failure);
+    world_.fail("another rank failed");
+  }
+
+  bool failed() {
+    std::lock_guard lock(failure_mutex_);
+    return failure_ != nullptr;
   }
 
   std::unique_ptr<Sync> make_sync(const Traits& traits, int site, int rank) {
@@ -149,14 +183,12 @@ class Run {
     mine.hash = trainer.state_hash();
   }
 
-  // Threads are at most a few steps apart: those who see the stop agree on a step ahead of them
-  // all.
+  // Nobody is more than the method's delay ahead of anybody: the first who sees the stop names a
+  // step that no one has passed, and all leave there.
   bool should_stop(std::uint64_t step) {
-    constexpr std::uint64_t kNever = ~std::uint64_t{0};
-    constexpr std::uint64_t kAhead = 16;  // more than the longest delay
     if (job_.stop.load(std::memory_order_relaxed)) {
       std::uint64_t expected = kNever;
-      stop_at_.compare_exchange_strong(expected, step + kAhead);
+      stop_at_.compare_exchange_strong(expected, step + stop_ahead_);
     }
     return step >= stop_at_.load();
   }
@@ -203,19 +235,19 @@ class Run {
     result.tokens_per_s = static_cast<double>(options_.steps) * options_.batch *
                           static_cast<double>(options_.model.context) / train_s;
     result.peak_mb = peak_memory_mb();
-    Settings settings(job_.method.name, job_.method.settings);
-    result.traits = job_.catalog.make(job_.method.name, settings)->traits();
+    result.traits = traits();
     return result;
   }
 
   const Job& job_;
   const RunOptions& options_;
   LoopbackWorld world_;
+  std::uint64_t stop_ahead_;  // steps
   std::size_t groups_;
   std::vector<RankResult> ranks_;
   std::vector<std::uint64_t> eval_steps_;
   std::vector<std::vector<double>> losses_;  // by evaluation and group; each cell has one writer
-  std::atomic<std::uint64_t> stop_at_{~std::uint64_t{0}};
+  std::atomic<std::uint64_t> stop_at_{kNever};
   std::mutex failure_mutex_;
   std::exception_ptr failure_;  // guarded by failure_mutex_ while threads run
 };

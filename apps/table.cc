@@ -155,8 +155,11 @@ std::vector<std::string> notes(const CompareResult& result) {
       "fp32 ring all-reduce of the model (" +
           bytes_text(result.ring_bytes) + " each way).",
       "Step time: measured computation and modelled exchange over the link " + result.link +
-          "; time to loss: at this speed, until a held-out loss of " +
-          fmt::format("{:.4f}", result.target_loss) + "."};
+          (std::isfinite(result.target_loss)
+               ? "; time to loss: at this speed, until a held-out loss of " +
+                     fmt::format("{:.4f}", result.target_loss)
+               : std::string("; every method diverged, so there is no time to a loss")) +
+          "."};
   for (const MethodResult& method : result.methods) {
     if (method.skipped == 0) continue;
     all.push_back("Skipped: contributions left out because a gradient was not finite.");

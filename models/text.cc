@@ -24,7 +24,9 @@ Text Text::read(const std::filesystem::path& path) {
   if (status.type() == std::filesystem::file_type::not_found) {
     throw UsageError("there is no file " + name + "; give the path of a text to train on");
   }
-  if (trouble) throw UsageError("cannot read " + name + ": " + trouble.message());
+  if (trouble)
+    throw UsageError("cannot read " + name + ": " + trouble.message() +
+                     "; give the path of a text to train on");
   if (std::filesystem::is_directory(status)) {
     throw UsageError(name + " is a directory; give the path of one file");
   }
@@ -36,7 +38,9 @@ Text Text::read(const std::filesystem::path& path) {
     file.read(piece, sizeof piece);
     bytes.insert(bytes.end(), piece, piece + file.gcount());
   }
-  if (!file.eof()) throw UsageError("cannot read " + name + ": " + std::strerror(errno));
+  if (!file.eof())
+    throw UsageError("cannot read " + name + ": " + std::strerror(errno) +
+                     "; give the path of a text to train on");
   return Text(std::move(bytes), name);
 }
 

@@ -20,8 +20,18 @@ LoopbackGroup::LoopbackGroup(std::string name, std::string member_word, int size
 
 const std::vector<const float*>& LoopbackGroup::meet(int member, const char* operation,
                                                      const float* data) {
+  return wait_for_all(member, operation, data, true);
+}
+
+void LoopbackGroup::part(int member, const char* operation) {
+  wait_for_all(member, operation, nullptr, false);
+}
+
+const std::vector<const float*>& LoopbackGroup::wait_for_all(int member, const char* operation,
+                                                             const float* data,
+                                                             bool until_failure) {
   std::unique_lock lock(mutex_);
-  if (!failure_.empty()) throw Error(failure_);
+  if (until_failure && !failure_.empty()) throw Error(failure_);
   arriving_[member] = data;
   here_[member] = true;
   const std::uint64_t meeting = meeting_;
@@ -32,8 +42,9 @@ const std::vector<const float*>& LoopbackGroup::meet(int member, const char* ope
     arrived_ = 0;
     ++meeting_;
     changed_.notify_all();
-  } else if (!changed_.wait_for(lock, deadline_,
-                                [&] { return meeting_ != meeting || !failure_.empty(); })) {
+  } else if (!changed_.wait_for(lock, deadline_, [&] {
+               return meeting_ != meeting || (until_failure && !failure_.empty());
+             })) {
     failure_ = name_ + ": " + who_is_missing() + " did not come to " + operation + " within " +
                std::to_string(deadline_.count()) + " ms";
     changed_.notify_all();
@@ -82,7 +93,7 @@ class LoopbackCollective final : public Collective {
     check_cuts(whole.size(), mine.size(), cuts);
     const auto& all = group_.meet(member_, "reduce_scatter_mean", whole.data());
     mean_of(all, cuts[member_], mine);
-    group_.meet(member_, "reduce_scatter_mean", nullptr);
+    group_.part(member_, "reduce_scatter_mean");
     count(whole.size() - mine.size(), mine.size() * (size() - 1));
   }
 
@@ -93,7 +104,7 @@ class LoopbackCollective final : public Collective {
       float* to = whole.data() + cuts[member];
       if (all[member] != to) std::copy_n(all[member], cuts[member + 1] - cuts[member], to);
     }
-    group_.meet(member_, "all_gather", nullptr);
+    group_.part(member_, "all_gather");
     count(mine.size() * (size() - 1), whole.size() - mine.size());
   }
 
@@ -111,7 +122,7 @@ class LoopbackCollective final : public Collective {
   void broadcast(Floats data, int root) override {
     const auto& all = group_.meet(member_, "broadcast", data.data());
     if (member_ != root) std::copy_n(all[root], data.size(), data.data());
-    group_.meet(member_, "broadcast", nullptr);
+    group_.part(member_, "broadcast");
     if (member_ == root) {
       count(data.size() * (size() - 1), 0);
     } else {

@@ -22,10 +22,16 @@ class LoopbackGroup {
   // Shows `data` to the others and waits until all have shown theirs; returns theirs, in member
   // order, valid until everyone has met again. Throws Error after the deadline or fail().
   const std::vector<const float*>& meet(int member, const char* operation, const float* data);
+  // Ends what meet() began: nobody reads anybody's data any more. Waits for the others even after
+  // fail(): whoever left earlier would free memory that they still copy.
+  void part(int member, const char* operation);
   void fail(const std::string& why);
   int size() const { return size_; }
 
  private:
+  // `until_failure`: fail() ends the wait too.
+  const std::vector<const float*>& wait_for_all(int member, const char* operation,
+                                                const float* data, bool until_failure);
   std::string who_is_missing() const;
 
   const std::string name_;

@@ -7,24 +7,29 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string>
 
 namespace thinwire {
 namespace {
 
+bool on_terminal() {
+  const char* term = std::getenv("TERM");
+  return term && std::strcmp(term, "dumb") != 0 && isatty(STDERR_FILENO) == 1;
+}
+
 // spdlog 1.10 does not know NO_COLOR (https://no-color.org), so the choice is made here.
 bool wants_colour() {
   const char* no_color = std::getenv("NO_COLOR");
-  const char* term = std::getenv("TERM");
   if (no_color && *no_color) return false;
-  if (!term || std::strcmp(term, "dumb") == 0) return false;
-  return isatty(STDERR_FILENO) == 1;
+  return on_terminal();
 }
 
 spdlog::logger make_logger() {
   auto mode = wants_colour() ? spdlog::color_mode::always : spdlog::color_mode::never;
   auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>(mode);
   spdlog::logger made("thinwire", std::move(sink));
-  made.set_pattern("%H:%M:%S %^%l%$: %v");
+  // On a terminal a progress bar may stand on the line; it draws itself again below.
+  made.set_pattern((on_terminal() ? "\r\x1b[K" : "") + std::string("%H:%M:%S %^%l%$: %v"));
   made.flush_on(spdlog::level::trace);
   return made;
 }

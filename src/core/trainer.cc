@@ -1,6 +1,7 @@
 #include "thinwire/trainer.h"
 
 #include <array>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <ctime>
@@ -155,9 +156,11 @@ Update Trainer::Body::extract(Step step, StepReport& report) {
   if (!report.skipped) return optimizer_.extract(step, shard_);
   report.gradient_norm = std::numeric_limits<double>::quiet_NaN();
   ++skipped_;
-  if (near_.rank() == 0) {
+  // A run that has diverged would say so in every step.
+  if (near_.rank() == 0 && std::has_single_bit(skipped_)) {
     log_warn("step " + std::to_string(step.index) +
-             ": the gradient is not finite; this site's contribution is skipped");
+             ": the gradient is not finite; this site's contribution is skipped, " +
+             std::to_string(skipped_) + " so far");
   }
   return {};
 }
