@@ -29,7 +29,7 @@ h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem 1rem; margin: 0; }
 dt, caption, figcaption, .note { color: var(--faint); }
 dd { margin: 0; overflow-wrap: anywhere; }
-.wide { overflow-x: auto; }
+.wide { overflow-x: auto; margin-bottom: 1.4rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; width: 100%; }
 caption { text-align: left; padding-bottom: .4rem; }
 th, td { padding: .35rem .6rem; border-bottom: 1px solid var(--line); text-align: right;
@@ -37,7 +37,7 @@ th, td { padding: .35rem .6rem; border-bottom: 1px solid var(--line); text-align
 th:first-child, td:first-child { text-align: left; }
 thead th { border-bottom-width: 2px; font-weight: 600; }
 tbody th { font-weight: 600; }
-td.text { text-align: left; white-space: normal; overflow-wrap: anywhere; }
+th.text, td.text { text-align: left; white-space: normal; overflow-wrap: break-word; }
 .note { font-size: .9rem; margin: .5rem 0; }
 figure { margin: 1rem 0 1.8rem; }
 figure svg { width: 100%; height: auto; color: var(--text); }
@@ -118,7 +118,7 @@ Grid settings_grid(const CompareResult& result) {
   for (const MethodResult& method : result.methods) {
     std::string hashes;
     for (const SeedResult& seed : method.seeds) {
-      hashes += fmt::format("{}{}: {}", hashes.empty() ? "" : ", ", seed.seed, seed.hash);
+      hashes += fmt::format("{}{}:{}", hashes.empty() ? "" : ", ", seed.seed, seed.hash);
     }
     grid.rows.push_back({method.method, method.settings, hashes});
   }
@@ -128,12 +128,10 @@ Grid settings_grid(const CompareResult& result) {
 std::string html_figure(const Figure& figure) {
   std::string picture = figure.svg;
   if (picture.empty()) {
-    picture = "<p>" + escaped(figure.alt) +
-              "</p>\n<p class=\"note\">install gnuplot-nox to get plots "
-              "here</p>";
+    picture =
+        "<p>" + escaped(figure.alt) + "</p>\n<p class=\"note\">" + escaped(figure.instead) + "</p>";
   }
   return "<figure>\n" + picture + "\n<figcaption>" + escaped(figure.caption) +
-         (figure.svg.empty() ? "" : "; thin lines are seeds, the thick line is their mean") +
          ".</figcaption>\n</figure>\n";
 }
 

@@ -42,15 +42,17 @@ constexpr std::array<const char*, 8> kColours{"3b7dd8", "d9601a", "2a9d57", "b04
                                               "b58900", "d1436b", "1795a5", "808080"};
 constexpr std::array<const char*, 4> kDashes{"1", "(18,5)", "(5,4)", "(18,4,4,4)"};
 
-bool shows(const Point& point, bool logarithmic) {
-  return std::isfinite(point.loss) && std::isfinite(point.x) && (!logarithmic || point.x > 0);
+// The untrained start, at 0 of everything, is left out: it has no place on a logarithmic axis, and
+// on the others it takes most of the height.
+bool shows(const Point& point) {
+  return std::isfinite(point.loss) && std::isfinite(point.x) && point.x > 0;
 }
 
 Line line_of(const SeedResult& seed, const Axis& axis) {
   Line line;
   for (const CurvePoint& at : seed.curve) {
     Point point{axis.x(at), at.loss};
-    if (shows(point, axis.logarithmic)) line.push_back(point);
+    if (shows(point)) line.push_back(point);
   }
   return line;
 }
@@ -75,7 +77,7 @@ Line mean_of(const MethodResult& method, const Axis& axis) {
     if (sum.count != method.seeds.size()) continue;
     double count = static_cast<double>(sum.count);
     Point point{sum.x / count, sum.loss / count};
-    if (shows(point, axis.logarithmic)) line.push_back(point);
+    if (shows(point)) line.push_back(point);
   }
   return line;
 }
@@ -128,12 +130,17 @@ bool anything_in(const std::vector<Lines>& all) {
                      [](const Lines& lines) { return !lines.mean.empty(); });
 }
 
+bool has_seed_lines(const CompareResult& result) {
+  return std::any_of(result.methods.begin(), result.methods.end(),
+                     [](const MethodResult& method) { return method.seeds.size() > 1; });
+}
+
 std::string curves_of(const Lines& lines, std::size_t index) {
   const char* colour = kColours[index % kColours.size()];
-  const char* dash = kDashes[index % kDashes.size()];
+  const char* dash = kDashes[(index + index / kColours.size()) % kDashes.size()];
   std::string text;
   if (lines.seeds.size() > 1) {
-    text += fmt::format("$seeds{} using 1:2 with lines lw 0.8 dt 1 lc rgb '#a0{}' notitle, ", index,
+    text += fmt::format("$seeds{} using 1:2 with lines lw 1 dt 1 lc rgb '#70{}' notitle, ", index,
                         colour);
   }
   const char* shape = lines.mean.size() > 1 ? "lines" : "points pt 7 ps 0.6";
@@ -145,7 +152,7 @@ std::string script_of(const Axis& axis, const std::vector<Lines>& all, double ta
   std::string text = fmt::format(
       "set terminal svg size 720,420 dynamic name '{}' font 'sans-serif,13'\n"
       "set xlabel '{}'\nset ylabel 'held-out loss, nats per byte'\nset format x '{}'\n"
-      "set key outside bottom center horizontal noenhanced samplen 3\n"
+      "set key outside top center horizontal noenhanced samplen 3\n"
       "set grid lc rgb '#c0808080' lw 0.7\nset border 3 lw 1\nset tics nomirror\n",
       axis.id, axis.label, axis.format);
   if (axis.logarithmic) text += "set logscale x 10\n";
@@ -220,10 +227,14 @@ std::vector<Figure> figures(const CompareResult& result) {
   std::vector<Figure> all;
   for (const Axis& axis : axes) {
     std::vector<Lines> lines = lines_of(result, axis);
-    Figure figure{axis.caption, alt_of(axis, result, lines), ""};
+    Figure figure{axis.caption, alt_of(axis, result, lines), "", "nothing to draw"};
     if (anything_in(lines)) {
       auto drawn = run_gnuplot(script_of(axis, lines, result.target_loss));
       if (drawn) figure.svg = inline_svg(*drawn, axis.id, figure.alt);
+      if (drawn && has_seed_lines(result)) {
+        figure.caption += "; thin lines are seeds, the thick line is their mean";
+      }
+      figure.instead = "install gnuplot-nox to get plots here";
     }
     all.push_back(std::move(figure));
   }

@@ -12,9 +12,11 @@ struct Figure {
   std::string caption;  // "Held-out loss against steps"
   std::string alt;      // what the picture shows, in words
   std::string svg;  // an <svg> element in the colours of its surroundings; empty without gnuplot
+  std::string instead;  // what to say where there is no picture
 };
 
-// Always three figures. Seeds are thin lines, their mean is a thick one.
+// Always three figures. Seeds are thin lines, their mean is a thick one; the
+// untrained start is not drawn.
 std::vector<Figure> figures(const CompareResult& result);
 
 }  // namespace thinwire::app

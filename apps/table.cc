@@ -124,7 +124,7 @@ std::string count_text(double value) {
 }
 
 Grid loss_grid(const CompareResult& result) {
-  Grid grid{{"method", "held-out loss", "gap", "up/step", "down/step", "up", "down"}, {}};
+  Grid grid{{"method", "held-out loss", "gap", "up/step", "down/step", "up/ring", "down/ring"}, {}};
   for (const MethodResult& method : result.methods) {
     grid.rows.push_back({method.method, loss_text(method), gap_text(method),
                          bytes_text(method.bytes_up), bytes_text(method.bytes_down),

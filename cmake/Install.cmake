@@ -7,7 +7,7 @@ include(CMakePackageConfigHelpers)
 set(THINWIRE_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/thinwire)
 set(THINWIRE_ROOMS optimizers transports models)
 
-install(TARGETS thinwire EXPORT thinwireTargets)
+install(TARGETS thinwire thinwire_app EXPORT thinwireTargets)
 install(TARGETS thinwire_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 file(RELATIVE_PATH from_bin_to_lib /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
 set_target_properties(thinwire_cli PROPERTIES INSTALL_RPATH "$ORIGIN/${from_bin_to_lib}")

@@ -2,12 +2,14 @@
 # Style and static checks, beside the tests: clang-format on every source file, clang-tidy on the .cc files that
 # differ from BASE, shellcheck on the scripts. Needs clang-format-14; clang-tidy-14 and shellcheck are used if there.
 #   scripts/check.sh [BASE]        BASE: a commit, main unless given
-#   scripts/check.sh --format      only clang-format (the ctest test Format)
+#   scripts/check.sh --format      only clang-format (the ctest test EverySourceFileIsFormatted)
+#   scripts/check.sh --fix         formats the files
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 status=0
 
 mapfile -t sources < <(git ls-files '*.h' '*.cc' '*.cu')
+if [[ ${1:-} == --fix ]]; then exec clang-format-14 -i "${sources[@]}"; fi
 clang-format-14 --dry-run --Werror "${sources[@]}" || status=1
 if [[ ${1:-} == --format ]]; then exit "$status"; fi
 

@@ -6,75 +6,19 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 
-#include <cmath>
 #include <fstream>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 
 #include "apps/html.h"
 #include "apps/plot.h"
+#include "tests/made_up_result.h"
 #include "thinwire/error.h"
 
 namespace thinwire::app {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-MethodResult made_up_method(const std::string& name, double level, double bytes, double step_s) {
-  MethodResult method;
-  method.method = name;
-  method.settings = "decay=0.999 k=8 lr=0.008 outer_lr=0.7";
-  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
-    SeedResult one{.seed = seed, .curve = {}, .hash = "00c0ffee0000000" + std::to_string(seed)};
-    for (std::uint64_t step = 0; step <= 1000; step += 50) {
-      double done = static_cast<double>(step);
-      double wave = 0.02 * std::sin(done * static_cast<double>(seed) / 40);
-      one.curve.push_back({.step = step,
-                           .loss = level + (5.55 - level) / (1 + done / 60) + wave,
-                           .bytes_up = bytes * done,
-                           .modelled_s = step_s * done});
-    }
-    method.seeds.push_back(std::move(one));
-  }
-  method.loss = level + 0.18;
-  method.loss_sd = 0.0042;
-  method.gap = level - 2.1;
-  method.bytes_up = method.bytes_down = bytes;
-  method.ratio_up = method.ratio_down = 702336 / bytes;
-  method.compute_s = 0.012;
-  method.step_s = step_s;
-  method.time_to_loss_s = step_s * 800;
-  method.tokens_per_s = 48123.4;
-  method.peak_mb = 312.6;
-  return method;
-}
-
-CompareResult made_up() {
-  CompareResult result;
-  result.methods = {made_up_method("adamw", 2.10, 702336, 0.2184),
-                    made_up_method("demo", 2.13, 4096, 0.0625),
-                    made_up_method("distro", 2.16, 327, 0.0121)};
-  result.methods[1].skipped = 3;
-  result.methods[2].time_to_loss_s.reset();
-  result.methods[2].bytes_down = 981;
-  result.methods[2].ratio_down = 702336 / 981.0;
-  result.config =
-      "[compare]\nmethods = [\"adamw\", \"demo\", \"distro\"]\nsteps = 1000 # <so far>\n";
-  result.command = "thinwire compare --methods adamw,demo,distro --steps 1000 --seeds 1,2,3";
-  result.model = "tiny: 2 layers, 64 wide, 4 heads, 64 bytes of context, 117,056 parameters";
-  result.data = "kjv (4,137,850 bytes)";
-  result.link = "100 Mbit/s, 50 ms round trip, no loss";
-  result.sites = 4;
-  result.steps = 1000;
-  result.ring_bytes = 702336;
-  result.target_loss = 2.35;
-  result.machine = "made-up processor, 2 cores, g++ 12.2, 2026-11-30";
-  return result;
-}
-
 class ReportTest : public testing::Test {
  protected:
   ReportTest() {
@@ -113,76 +57,6 @@ std::size_t count(const std::string& text, const std::string& part) {
     ++found;
   }
   return found;
-}
-
-std::size_t longest_line(const std::string& text) {
-  std::istringstream in(text);
-  std::size_t longest = 0;
-  for (std::string line; std::getline(in, line);) longest = std::max(longest, line.size());
-  return longest;
-}
-
-TEST(Figures, ReadAsPeopleWriteThem) {
-  EXPECT_EQ(bytes_text(0), "0 B");
-  EXPECT_EQ(bytes_text(327), "327 B");
-  EXPECT_EQ(bytes_text(2.5), "2.50 B");
-  EXPECT_EQ(bytes_text(999.7), "1.00 kB");
-  EXPECT_EQ(bytes_text(702336), "702 kB");
-  EXPECT_EQ(bytes_text(1.234e9), "1.23 GB");
-  EXPECT_EQ(bytes_text(kNan), "-");
-  EXPECT_EQ(seconds_text(0.0451), "45.1 ms");
-  EXPECT_EQ(seconds_text(0.99999), "1.00 s");
-  EXPECT_EQ(seconds_text(738), "12.3 min");
-  EXPECT_EQ(seconds_text(44280), "12.3 h");
-  EXPECT_EQ(ratio_text(2150.3), "1/2150");
-  EXPECT_EQ(ratio_text(3.14), "1/3.1");
-  EXPECT_EQ(ratio_text(1.0), "1");
-  EXPECT_EQ(ratio_text(0.5), "2.0x");
-  EXPECT_EQ(ratio_text(kNan), "-");
-  EXPECT_EQ(count_text(1234567.4), "1,234,567");
-  EXPECT_EQ(count_text(999), "999");
-  EXPECT_EQ(count_text(-1234), "-1,234");
-}
-
-TEST(Table, SaysEverythingWithinEightyColumns) {
-  std::string text = table(made_up());
-  EXPECT_LE(longest_line(text), 80u) << text;
-  for (const char* part :
-       {"2.2800 +- 0.0042", "+0.0600", "327 B", "981 B", "1/2148", "1/716", "12.1 ms",
-        "not reached", "48,123", "313", "2.3500", "50 ms", "3 seeds", "4 sites", "skipped"}) {
-    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
-  }
-}
-
-TEST(Table, StaysWithinEightyColumnsWithUnreasonableValues) {
-  CompareResult result = made_up();
-  result.methods[0].method = std::string(120, 'm');
-  result.methods[1].loss = 1e12;
-  result.methods[1].loss_sd = 1e12;
-  result.methods[1].gap = -1e12;
-  result.methods[2].bytes_up = 1e30;
-  result.methods[2].ratio_up = 1e12;
-  result.methods[2].tokens_per_s = 1e15;
-  result.methods[2].step_s = 1e9;
-  result.model = std::string(300, 'w');
-  result.link = std::string(200, 'l');
-  EXPECT_LE(longest_line(table(result)), 80u) << table(result);
-}
-
-TEST(Table, SpeaksOfSkipsOnlyWhereThereAreAny) {
-  CompareResult result = made_up();
-  result.methods[1].skipped = 0;
-  std::string text = table(result);
-  EXPECT_EQ(text.find("kipped"), std::string::npos);
-}
-
-TEST(Table, ShowsADivergedMethodAndAMissingBaseline) {
-  CompareResult result = made_up();
-  result.methods.erase(result.methods.begin());
-  result.methods[0].loss = result.methods[0].gap = result.methods[1].gap = kNan;
-  std::string text = table(result);
-  EXPECT_NE(text.find("diverged"), std::string::npos);
-  EXPECT_EQ(text.find("nan"), std::string::npos);
 }
 
 TEST(Summary, HasTheDocumentedKeys) {
@@ -300,9 +174,10 @@ TEST(Figures, AreDrawnOfOrdinaryAndOddRuns) {
   for (CurvePoint& at : silent.methods[0].seeds[0].curve) at.bytes_up = 0;
   std::vector<Figure> drawn = figures(silent);
   EXPECT_NE(drawn[0].svg, "");
-  EXPECT_EQ(drawn[1].svg, "");  // nothing was sent
+  EXPECT_EQ(drawn[1].svg, "");
+  EXPECT_EQ(drawn[1].instead, "nothing to draw");  // as nothing was sent
   CompareResult odd = made_up();
-  odd.methods[0].seeds[0].curve.resize(1);           // stopped at once
+  odd.methods[0].seeds[0].curve.resize(2);           // stopped at once
   odd.methods[1].seeds[0].curve.back().loss = kNan;  // diverged
   odd.methods[2].seeds[1].curve.back().loss = 1e30;
   for (const Figure& figure : figures(odd)) EXPECT_NE(figure.svg, "") << figure.caption;

@@ -1,8 +1,8 @@
 #include "transports/loopback.h"
 
 #include "thinwire/error.h"
-#include "transports/loopback_group.h"
-#include "transports/loopback_hub.h"
+#include "transports/loopback_group_internal.h"
+#include "transports/loopback_hub_internal.h"
 
 namespace thinwire {
 

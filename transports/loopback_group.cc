@@ -1,9 +1,8 @@
-#include "transports/loopback_group.h"
-
 #include <algorithm>
 #include <utility>
 
 #include "thinwire/error.h"
+#include "transports/loopback_group_internal.h"
 
 namespace thinwire {
 

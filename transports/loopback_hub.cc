@@ -1,9 +1,8 @@
-#include "transports/loopback_hub.h"
-
 #include <algorithm>
 #include <utility>
 
 #include "thinwire/error.h"
+#include "transports/loopback_hub_internal.h"
 
 namespace thinwire {
 namespace {

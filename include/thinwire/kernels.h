@@ -1,5 +1,5 @@
-// Arithmetic on spans of floats and on tiles. No names, no rounds, no bytes on a wire. All
-// functions are pure or write only to their arguments and are safe to call from any thread.
+// Arithmetic on spans of floats and on tiles. No names, no rounds, no bytes on a wire. All functions
+// are pure or write only to their arguments and are safe to call from any thread.
 //
 // Marked [replicated]: the result is equal to the bit on every machine and SIMD width (no fused
 // multiply-add, a fixed order of sums, or integer arithmetic); see docs/numerics.md.
@@ -37,23 +37,22 @@ struct AdamwStep {
 };
 void adamw(Floats x, Floats m, Floats v, ConstFloats g, const AdamwStep& step);
 
-// ---- tiles
-// -------------------------------------------------------------------------------------------
+// ---- tiles -------------------------------------------------------------------------------------------
 
 // Orthonormal separable DCT-II of one tile, height and width 1 .. 64:
 //   X[u,v] = a_u a_v sum_ij x[i,j] cos(pi (2i+1) u / 2h) cos(pi (2j+1) v / 2w)
-// in and out hold height * width floats, row-major, and must not overlap. 64 x 64 has a fast path.
+// in and out hold height * width floats, row-major, and must not overlap. 64 x 64 is the fastest.
 void dct(std::size_t height, std::size_t width, ConstFloats in, Floats out);
 // Its inverse (transpose).                                                            [replicated]
 void inverse_dct(std::size_t height, std::size_t width, ConstFloats in, Floats out);
 
-// residual = decay * residual + scale * DCT(tile of values), zeros where the tile is padded.
-// `values` is the whole array that tile.offset points into; residual holds the tile's coefficients.
+// residual = decay * residual + scale * DCT(tile of values), zeros where the tile is padded. `values`
+// is the whole array that tile.offset points into; residual is exactly the tile's coefficients.
 void fold(const Tile& tile, ConstFloats values, float decay, float scale, Floats residual);
 
 // The k largest |coefficients|: larger magnitude first, then lower index; written as ascending
-// positions. Returns how many: min(k, number of coefficients that are not zero). All must be
-// finite. Room for k positions is needed; at most 4096 coefficients.
+// positions. Returns how many: min(k, number of coefficients that are not zero). All must be finite.
+// Room for k positions is needed; at most 4096 coefficients.
 std::size_t top_k(ConstFloats coefficients, std::size_t k, std::uint16_t* positions);
 
 // A sum of coefficients of a tile over sites, for the inverse transform.
@@ -62,12 +61,12 @@ struct Sparse {
   ConstFloats values;
 };
 
-// direction[tile's valid values] = inverse DCT of the sparse coefficients; values outside the tile
-// are untouched. Costs less than a dense inverse when few are set. [replicated]
+// direction[tile's valid values] = inverse DCT of the sparse coefficients; values outside the tile are
+// untouched. Costs less than a dense inverse when few are set.                        [replicated]
 void inverse_sparse(const Tile& tile, Sparse coefficients, Floats direction);
 
-// The same for 1-bit votes, in integers up to the sign: weights are signed Q12 fixed point, |w| <=
-// 4096; direction gets -1, 0 or +1 at the tile's valid values (docs/numerics.md). [replicated]
+// The same for 1-bit votes, in integers up to the sign: weights are signed Q12 fixed point, |w| <= 4096;
+// direction gets -1, 0 or +1 at the tile's valid values (docs/numerics.md).           [replicated]
 void inverse_votes(const Tile& tile, std::span<const std::uint16_t> positions,
                    std::span<const std::int32_t> weights, Floats direction);
 

@@ -95,14 +95,12 @@ class Shard {
   // Where that tile row of the layout lies.
   ShardRange range(std::size_t tile_row) const;
   int rank() const { return rank_; }
-  int ranks() const { return ranks_; }
 
  private:
   void add_piece(const Block& block, std::size_t index, std::size_t begin, std::size_t end);
 
   const Layout* layout_;
   int rank_;
-  int ranks_;
   std::vector<std::vector<std::size_t>> cuts_;
   std::vector<std::size_t> unit_offsets_;
   std::vector<Tile> tiles_;

@@ -23,7 +23,7 @@ struct TrainerOptions {
   int sites = 1;
   std::uint64_t seed = 1;  // of the initial weights
   Chunking chunking = Chunking::padded;
-  std::string settings;  // resolved optimizer settings; part of the agreement
+  std::string settings = {};  // resolved optimizer settings; part of the agreement
 };
 
 struct StepReport {

@@ -16,10 +16,10 @@ struct Picks {
   int value_bits = 32;  // width of a code: 1, 2, 4, 8, 16 or 32
   std::vector<std::uint16_t>
       counts;  // per tile: how many were chosen, 0 .. coefficients of the tile
-  std::vector<std::uint16_t> positions;  // within the tile, strictly ascending
+  std::vector<std::uint16_t> positions = {};  // within the tile, strictly ascending
   std::vector<std::uint32_t>
-      codes;                  // one per position; what a code means is the optimizer's affair
-  std::vector<float> scales;  // empty, or one finite value for each tile with counts > 0
+      codes;                       // one per position; what a code means is the optimizer's affair
+  std::vector<float> scales = {};  // empty, or one finite value for each tile with counts > 0
 
   bool operator==(const Picks&) const = default;
 };

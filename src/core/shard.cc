@@ -42,7 +42,7 @@ std::size_t extent_of(const StateSpec& spec, const Shard& shard) {
 }  // namespace
 
 Shard::Shard(const Layout& layout, int rank, int ranks, std::span<const StateSpec> states)
-    : layout_(&layout), rank_(rank), ranks_(ranks), specs_(states.begin(), states.end()) {
+    : layout_(&layout), rank_(rank), specs_(states.begin(), states.end()) {
   if (ranks < 1 || rank < 0 || rank >= ranks) {
     throw UsageError("rank " + std::to_string(rank) + " of " + std::to_string(ranks) +
                      " does not exist; ranks count from 0");

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/codec/dense.h"
 #include "src/core/site_math.h"
 #include "src/core/unit_store.h"
 #include "thinwire/error.h"
@@ -89,6 +90,7 @@ class Trainer::Body {
 
 std::uint64_t Trainer::Body::agreement() const {
   std::uint64_t hash = hash64(kProtocol);
+  hash = hash_fold(hash, dense_version());
   hash = hash_fold(hash, layout_.hash());
   hash = hash_fold(hash, hash64(optimizer_.name()));
   hash = hash_fold(hash, hash64(options_.settings));

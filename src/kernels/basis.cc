@@ -37,10 +37,8 @@ double cos_of_quarters(std::size_t m, std::size_t n) {
   return cos_series(quarter * static_cast<double>(m));
 }
 
-double entry(std::size_t n, std::size_t u, std::size_t i) {
-  const double length = static_cast<double>(n);
-  if (u == 0) return std::sqrt(1.0 / length);
-  return std::sqrt(2.0 / length) * cos_of_quarters((2 * i + 1) * u, n);
+double norm(std::size_t n, std::size_t u) {
+  return std::sqrt((u == 0 ? 1.0 : 2.0) / static_cast<double>(n));
 }
 
 // To nearest, halves away from zero: mirrored entries stay equal but for the sign.
@@ -49,22 +47,43 @@ std::int32_t to_votes(double value) {
   return static_cast<std::int32_t>(scaled < 0.0 ? scaled - 0.5 : scaled + 0.5);
 }
 
-// While the length is even, sums and differences of mirrored inputs halve the work: differences
-// give the odd rows, and the even rows are the transform of the sums. The rows of B cut to the
-// shorter length are exactly the factors needed. Stored input by input, so that the factors of
-// neighbouring outputs are neighbours: for each halving [half inputs][half outputs], then the odd
-// rest squared.
-std::vector<float> forward_factors(std::size_t n, const std::vector<float>& rows) {
-  std::vector<float> factors;
+// cos(pi (2i+1) u / 2 length) for every input i < half or length and its outputs u = first, first +
+// step, ...: the factors of neighbouring outputs are neighbours.
+struct Products {
+  std::size_t length = 0;
+  std::size_t inputs = 0;
+  std::size_t first = 0;
   std::size_t step = 1;
-  std::size_t length = n;
-  for (; length % 2 == 0; length /= 2, step *= 2) {
-    for (std::size_t i = 0; i < length / 2; ++i)
-      for (std::size_t u = step; u < n; u += 2 * step) factors.push_back(rows[u * kSideMax + i]);
+};
+
+void add_products(Products p, double norm, double norm_of_zero, std::vector<float>& factors) {
+  for (std::size_t i = 0; i < p.inputs; ++i) {
+    for (std::size_t u = p.first; u < p.length; u += p.step) {
+      const double cosine = cos_of_quarters((2 * i + 1) * u, p.length);
+      factors.push_back(static_cast<float>((u == 0 ? norm_of_zero : norm) * cosine));
+    }
   }
-  for (std::size_t i = 0; i < length; ++i)
-    for (std::size_t u = 0; u < n; u += step) factors.push_back(rows[u * kSideMax + i]);
-  return factors;
+}
+
+// Mirrors transform_columns in dct.cc. All factors carry the norm of the whole transform.
+void add_factors(std::size_t length, double norm, double norm_of_zero,
+                 std::vector<float>& factors) {
+  if (is_dense(length)) {
+    add_products({.length = length, .inputs = length}, norm, norm_of_zero, factors);
+    return;
+  }
+  if (splits(length)) {
+    for (std::size_t angle = 1; angle < length / 2; angle += 2) {  // pi angle / 2 length
+      factors.push_back(static_cast<float>(cos_of_quarters(angle, length)));
+      factors.push_back(static_cast<float>(cos_of_quarters(length - angle, length)));
+    }
+    add_factors(length / 4, norm, norm, factors);
+    add_factors(length / 4, norm, -norm, factors);
+  } else {
+    add_products({.length = length, .inputs = length / 2, .first = 1, .step = 2}, norm, norm,
+                 factors);
+  }
+  add_factors(length / 2, norm, norm_of_zero, factors);
 }
 
 Basis make_basis(std::size_t n) {
@@ -74,12 +93,12 @@ Basis make_basis(std::size_t n) {
              .forward = {}};
   for (std::size_t u = 0; u < n; ++u) {
     for (std::size_t i = 0; i < n; ++i) {
-      const double value = entry(n, u, i);
+      const double value = norm(n, u) * cos_of_quarters((2 * i + 1) * u, n);
       made.rows[u * kSideMax + i] = static_cast<float>(value);
       made.votes[u * kSideMax + i] = to_votes(value);
     }
   }
-  made.forward = forward_factors(n, made.rows);
+  add_factors(n, norm(n, 1), norm(n, 0), made.forward);
   return made;
 }
 

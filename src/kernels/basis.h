@@ -17,8 +17,15 @@ struct Basis {
   std::size_t length = 0;           // n
   std::vector<float> rows;          // B[u][i] at u * kSideMax + i, zeros from i = n on
   std::vector<std::int32_t> votes;  // the same in Q14
-  std::vector<float> forward;       // the factors of the forward transform, see forward_factors
+  std::vector<float> forward;  // factors of the forward transform, in the order of its recursion
 };
+
+// The forward transform halves a length again and again. Sums of mirrored inputs give the even
+// coefficients, as a transform of half the length. Differences give the odd ones: by a dense
+// product, or, when it pays (splits), by rotations and two transforms of a quarter of the length.
+// What is short or odd is a dense product.
+constexpr bool is_dense(std::size_t length) { return length <= 4 || length % 2 == 1; }
+constexpr bool splits(std::size_t length) { return length >= 32 && length % 4 == 0; }
 
 // Throws Error unless 1 <= length <= kSideMax.
 const Basis& basis(std::size_t length);

@@ -34,7 +34,7 @@ struct Combination {
   std::ptrdiff_t terms_step = 0;
   std::size_t outputs = 0;
   T* sums = nullptr;  // row of output o at sums + o * sums_step
-  std::size_t sums_step = 0;
+  std::ptrdiff_t sums_step = 0;
   std::size_t columns = 0;
 };
 
@@ -77,7 +77,7 @@ HWY_INLINE void combine_four(const Combination<T>& c, std::size_t output, std::s
     d0 = multiply_add(fd, x0, d0);
     d1 = multiply_add(fd, x1, d1);
   }
-  T* HWY_RESTRICT sums = c.sums + output * c.sums_step + column;
+  T* HWY_RESTRICT sums = c.sums + static_cast<std::ptrdiff_t>(output) * c.sums_step + column;
   hn::StoreU(a0, d, sums);
   hn::StoreU(a1, d, sums + n);
   hn::StoreU(b0, d, sums + c.sums_step);
@@ -101,7 +101,7 @@ HWY_INLINE void combine_one(const Combination<T>& c, std::size_t output, std::si
     a0 = multiply_add(factor, hn::LoadU(d, terms), a0);
     a1 = multiply_add(factor, hn::LoadU(d, terms + n), a1);
   }
-  T* HWY_RESTRICT sums = c.sums + output * c.sums_step + column;
+  T* HWY_RESTRICT sums = c.sums + static_cast<std::ptrdiff_t>(output) * c.sums_step + column;
   hn::StoreU(a0, d, sums);
   hn::StoreU(a1, d, sums + n);
 }

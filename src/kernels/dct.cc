@@ -2,14 +2,15 @@
 // transposition after each. Private to a site, hence with fused multiply-add where there is one.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "src/kernels/dct.cc"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <algorithm>
 #include <cstring>
 
 #include "src/kernels/basis.h"
 #include "src/kernels/combine-inl.h"
+#include "src/kernels/extent.h"
 #include "thinwire/error.h"
 #include "thinwire/kernels.h"
 
@@ -17,49 +18,94 @@ HWY_BEFORE_NAMESPACE();
 namespace thinwire::kernels {
 namespace HWY_NAMESPACE {
 
-// x[j] becomes x[j] + x[length-1-j], and its mirror the difference.
-HWY_INLINE void butterfly(std::size_t length, std::size_t columns, float* x) {
+// Rows of `columns` floats, `step` apart; step may be negative.
+struct Rows {
+  float* first;
+  std::ptrdiff_t step;
+
+  float* row(std::size_t i) const { return first + static_cast<std::ptrdiff_t>(i) * step; }
+  Rows from(std::size_t i, std::ptrdiff_t stride) const { return {row(i), stride * step}; }
+};
+
+// low, high = low + high, low - high
+HWY_INLINE void sum_and_difference(std::size_t columns, float* HWY_RESTRICT low,
+                                   float* HWY_RESTRICT high) {
   const Lanes<float> d;
-  for (std::size_t j = 0; j < length / 2; ++j) {
-    float* HWY_RESTRICT low = x + j * kSideMax;
-    float* HWY_RESTRICT high = x + (length - 1 - j) * kSideMax;
-    for (std::size_t c = 0; c < columns; c += hn::Lanes(d)) {
-      const auto a = hn::LoadU(d, low + c);
-      const auto b = hn::LoadU(d, high + c);
-      hn::StoreU(hn::Add(a, b), d, low + c);
-      hn::StoreU(hn::Sub(a, b), d, high + c);
-    }
+  for (std::size_t c = 0; c < columns; c += hn::Lanes(d)) {
+    const auto a = hn::LoadU(d, low + c);
+    const auto b = hn::LoadU(d, high + c);
+    hn::StoreU(hn::Add(a, b), d, low + c);
+    hn::StoreU(hn::Sub(a, b), d, high + c);
   }
 }
 
-// out = B x for `columns` columns; see forward_factors for the halvings. Destroys x.
-HWY_INLINE void transform_columns(const Basis& basis, std::size_t columns, float* x, float* out) {
-  const float* factors = basis.forward.data();
-  std::size_t step = 1;
-  std::size_t length = basis.length;
-  for (; length % 2 == 0; length /= 2, step *= 2) {
-    const std::size_t half = length / 2;
-    butterfly(length, columns, x);
-    combine<Fused>(Combination<float>{.count = half,
-                                      .factors = factors,
-                                      .factors_step = half,
-                                      .terms = x + (length - 1) * kSideMax,
-                                      .terms_step = -static_cast<std::ptrdiff_t>(kSideMax),
-                                      .outputs = half,
-                                      .sums = out + step * kSideMax,
-                                      .sums_step = 2 * step * kSideMax,
-                                      .columns = columns});
-    factors += half * half;
+// a, b of odd_half from d[j] at `low` and d[M-1-j] at `high`: a replaces the latter, b the former.
+HWY_INLINE void rotate(float cosine, float sine, float sign, std::size_t columns,
+                       float* HWY_RESTRICT low, float* HWY_RESTRICT high) {
+  const Lanes<float> d;
+  const auto cosines = hn::Set(d, cosine);
+  const auto sines = hn::Set(d, sine);
+  const auto signed_cosines = hn::Set(d, sign * cosine);
+  const auto signed_sines = hn::Set(d, sign * sine);
+  for (std::size_t c = 0; c < columns; c += hn::Lanes(d)) {
+    const auto x = hn::LoadU(d, low + c);
+    const auto y = hn::LoadU(d, high + c);
+    hn::StoreU(hn::MulAdd(cosines, x, hn::Mul(sines, y)), d, high + c);
+    hn::StoreU(hn::MulSub(signed_cosines, y, hn::Mul(signed_sines, x)), d, low + c);
   }
-  combine<Fused>(Combination<float>{.count = length,
+}
+
+HWY_INLINE void product(std::size_t inputs, const float*& factors, std::size_t columns, Rows x,
+                        Rows out) {
+  combine<Fused>(Combination<float>{.count = inputs,
                                     .factors = factors,
-                                    .factors_step = length,
-                                    .terms = x,
-                                    .terms_step = kSideMax,
-                                    .outputs = length,
-                                    .sums = out,
-                                    .sums_step = step * kSideMax,
+                                    .factors_step = inputs,
+                                    .terms = x.first,
+                                    .terms_step = x.step,
+                                    .outputs = inputs,
+                                    .sums = out.first,
+                                    .sums_step = out.step,
                                     .columns = columns});
+  factors += inputs * inputs;
+}
+
+void transform_columns(std::size_t length, const float*& factors, std::size_t columns, Rows x,
+                       Rows out);
+
+// The odd coefficients y[u], at rows 2u + 1 of out, of d[j] = difference j, at row length - 1 - j
+// of x. With M = length / 2 and t[j] = pi (2j+1) / 4M, the angles of y[2k] and y[2k-1] are pi
+// (2j+1) k / M plus and minus t[j], and d[j] and d[M-1-j] meet the same cosines. Hence, over j < M
+// / 2,
+//   a[j] = cos t[j] d[j] + sin t[j] d[M-1-j],   b[j] = (-1)^j (cos t[j] d[M-1-j] - sin t[j] d[j]),
+//   P = DCT a,   Q[k] = (DCT b)[M/2 - k],   y[2k] = P[k] + Q[k],   y[2k-1] = P[k] - Q[k],
+// y[0] = P[0], and y[M-1] = -Q[M/2], whose minus is in the factors.
+void odd_half(std::size_t length, const float*& factors, std::size_t columns, Rows x, Rows out) {
+  const std::size_t quarter = length / 4;
+  float sign = 1.0f;
+  for (std::size_t j = 0; j < quarter; ++j, factors += 2, sign = -sign) {
+    rotate(factors[0], factors[1], sign, columns, x.row(length - 1 - j), x.row(length / 2 + j));
+  }
+  transform_columns(quarter, factors, columns, x.from(length / 2, 1), out.from(1, 4));
+  transform_columns(quarter, factors, columns, x.from(length - 1, -1), out.from(length - 1, -4));
+  for (std::size_t k = 1; k < quarter; ++k) {
+    sum_and_difference(columns, out.row(4 * k + 1), out.row(4 * k - 1));
+  }
+}
+
+// out = DCT of the `length` rows of x, which it destroys; norms are in the factors.
+void transform_columns(std::size_t length, const float*& factors, std::size_t columns, Rows x,
+                       Rows out) {
+  if (is_dense(length)) return product(length, factors, columns, x, out);
+  const std::size_t half = length / 2;
+  for (std::size_t j = 0; j < half; ++j) {
+    sum_and_difference(columns, x.row(j), x.row(length - 1 - j));
+  }
+  if (splits(length)) {
+    odd_half(length, factors, columns, x, out);
+  } else {
+    product(half, factors, columns, x.from(length - 1, -1), out.from(1, 2));
+  }
+  transform_columns(half, factors, columns, x, out.from(0, 2));
 }
 
 #if HWY_TARGET == HWY_SCALAR
@@ -102,9 +148,11 @@ HWY_INLINE void transpose(std::size_t rows, std::size_t columns, const float* HW
 // kSideMax x kSideMax and hold finite floats everywhere.
 void Transform(const Basis& down, const Basis& across, float* HWY_RESTRICT tile,
                float* HWY_RESTRICT spare) {
-  transform_columns(down, across.length, tile, spare);
+  const float* factors = down.forward.data();
+  transform_columns(down.length, factors, across.length, {tile, kSideMax}, {spare, kSideMax});
   transpose(down.length, across.length, spare, tile);
-  transform_columns(across, down.length, tile, spare);
+  factors = across.forward.data();
+  transform_columns(across.length, factors, down.length, {tile, kSideMax}, {spare, kSideMax});
   transpose(across.length, down.length, spare, tile);
 }
 
@@ -154,10 +202,15 @@ void copy_row(const float* from, std::size_t count, std::size_t width, float* to
   std::memset(to + count, 0, (width - count) * sizeof(float));
 }
 
+// Asks for `count` floats ahead of their use.
+void prefetch(const float* from, std::size_t count) {
+  constexpr std::size_t kLine = 64 / sizeof(float);
+  for (std::size_t i = 0; i < count; i += kLine) hwy::Prefetch(from + i);
+}
+
 // The tile's valid values, then zeros.
 void load(const Tile& tile, ConstFloats values, float* to) {
-  const std::size_t used_rows = tile.rows + (tile.tail > 0 ? 1 : 0);
-  TW_CHECK(used_rows <= tile.height && tile.cols <= tile.width && tile.tail <= tile.cols);
+  check_extent(tile, values.size());
   const float* from = values.data() + tile.offset;
   for (std::size_t i = 0; i < tile.rows; ++i) {
     copy_row(from + i * tile.stride, tile.cols, tile.width, to + i * kSideMax);
@@ -165,8 +218,9 @@ void load(const Tile& tile, ConstFloats values, float* to) {
   if (tile.tail > 0) {
     copy_row(from + tile.rows * tile.stride, tile.tail, tile.width, to + tile.rows * kSideMax);
   }
-  for (std::size_t i = used_rows; i < tile.height; ++i)
-    copy_row(from, 0, tile.width, to + i * kSideMax);
+  for (std::size_t i = used_rows(tile); i < tile.height; ++i) {
+    std::memset(to + i * kSideMax, 0, tile.width * sizeof(float));
+  }
 }
 
 }  // namespace
@@ -191,6 +245,7 @@ void fold(const Tile& tile, ConstFloats values, float decay, float scale, Floats
   const Basis& across = basis(tile.width);
   Scratch scratch(tile.height, tile.width);
   load(tile, values, scratch.tile);
+  prefetch(residual.data(), residual.size());  // arrives while the transform runs
   HWY_DYNAMIC_DISPATCH(Transform)(down, across, scratch.tile, scratch.spare);
   HWY_DYNAMIC_DISPATCH(AddRows)
   (tile.height, tile.width, scratch.tile, decay, scale, residual.data());

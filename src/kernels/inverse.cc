@@ -13,6 +13,7 @@
 
 #include "src/kernels/basis.h"
 #include "src/kernels/combine-inl.h"
+#include "src/kernels/extent.h"
 #include "thinwire/error.h"
 #include "thinwire/kernels.h"
 
@@ -134,14 +135,9 @@ void check(const Tile& tile, std::span<const std::uint16_t> positions, std::size
            std::size_t size) {
   TW_CHECK(positions.size() == values);
   TW_CHECK(positions.empty() || positions.back() < tile.height * tile.width);
-  TW_CHECK(tile.rows + (tile.tail > 0 ? 1 : 0) <= tile.height && tile.cols <= tile.width);
-  const std::size_t last = tile.tail > 0   ? tile.rows * tile.stride + tile.tail
-                           : tile.rows > 0 ? (tile.rows - 1) * tile.stride + tile.cols
-                                           : 0;
-  TW_CHECK(tile.tail <= tile.cols && tile.offset + last <= size);
+  check_extent(tile, size);
 }
 
-// The columns of the tile that are of use: a tail may be all there is, and is never the wider one.
 template <typename T>
 SparseTile<T> sparse_tile(const Tile& tile, std::span<const std::uint16_t> positions,
                           std::span<const T> values, const T* down, const T* across) {
@@ -150,7 +146,7 @@ SparseTile<T> sparse_tile(const Tile& tile, std::span<const std::uint16_t> posit
           .down = down,
           .across = across,
           .width = tile.width,
-          .used_rows = tile.rows + (tile.tail > 0 ? 1 : 0),
+          .used_rows = used_rows(tile),
           .used_columns = tile.cols};
 }
 

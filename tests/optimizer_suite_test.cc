@@ -1,0 +1,202 @@
+// What every optimizer must do, whatever its method. A method joins by its row in the catalog (with
+// settings worth testing apart listed below).
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "optimizers/catalog.h"
+#include "src/codec/codec.h"
+#include "src/core/site_math.h"
+#include "tests/support/site_run.h"
+#include "thinwire/error.h"
+
+namespace thinwire::test {
+namespace {
+
+struct Method {
+  std::string name;
+  std::map<std::string, std::string> settings = {};
+};
+
+std::vector<Method> methods() {
+  std::vector<Method> all;
+  for (const std::string& name : optimizer_catalog().names()) all.push_back({name});
+  all.push_back({"distro", {{"delay", "1"}}});
+  all.push_back({"distro", {{"combine", "sites"}, {"k", "3"}}});
+  all.push_back({"demo", {{"delay", "3"}, {"look_ahead", "2"}, {"k", "5"}}});
+  return all;
+}
+
+std::string name_of(const Method& method) {
+  std::string text = method.name;
+  for (const auto& [key, value] : method.settings) text += "_" + key + "_" + value;
+  return text;
+}
+void PrintTo(const Method& method, std::ostream* out) { *out << name_of(method); }
+std::string label(const testing::TestParamInfo<Method>& info) { return name_of(info.param); }
+
+class OptimizerSuite : public testing::TestWithParam<Method> {
+ protected:
+  static std::unique_ptr<Optimizer> make() {
+    Settings settings(GetParam().name, GetParam().settings);
+    return optimizer_catalog().make(GetParam().name, settings);
+  }
+  static SiteRunOptions options(int sites, int ranks) {
+    SiteRunOptions run;
+    run.world = {.sites = sites, .ranks = ranks};
+    run.optimizer = &OptimizerSuite::make;
+    return run;
+  }
+  static void expect_equal_replicas(const std::vector<RankOutcome>& outcomes) {
+    for (const RankOutcome& outcome : outcomes) EXPECT_EQ(outcome.hash, outcomes[0].hash);
+  }
+};
+
+TEST_P(OptimizerSuite, ReplicasAreEqualToTheBit) {
+  for (const auto& [sites, ranks] : {std::pair{1, 1}, {4, 1}, {2, 2}, {1, 4}, {3, 2}}) {
+    expect_equal_replicas(run_sites(options(sites, ranks)));
+  }
+}
+
+TEST_P(OptimizerSuite, ResultsDoNotDependOnRanksOfASite) {
+  const std::uint64_t one = run_sites(options(2, 1))[0].hash;
+  EXPECT_EQ(run_sites(options(2, 2))[0].hash, one);
+  EXPECT_EQ(run_sites(options(2, 4))[0].hash, one);
+}
+
+TEST_P(OptimizerSuite, SameRunSameBits) {
+  EXPECT_EQ(run_sites(options(3, 1))[0].hash, run_sites(options(3, 1))[0].hash);
+}
+
+TEST_P(OptimizerSuite, TheLossFalls) {
+  SiteRunOptions run = options(3, 1);
+  run.steps = 150;
+  const std::vector<StepReport> reports = run_sites(run)[0].reports;
+  EXPECT_LT(reports.back().loss, 0.8f * reports.front().loss);
+}
+
+TEST_P(OptimizerSuite, FrozenParametersStayAndIdleOnesStayFinite) {
+  SiteRunOptions run = options(2, 2);
+  run.at_end = [](Trainer& trainer, int, int) {
+    const Layout& layout = trainer.layout();
+    const Place& frozen = layout.place(layout.index_of("frozen"));
+    const Units::Weights weights = trainer.units().weights(frozen.unit);
+    const ConstFloats values = weights.at(frozen);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      EXPECT_EQ(values[i], noise(1000 + layout.index_of("frozen"), i));
+    }
+    for (float value : trainer.shard().params()) EXPECT_TRUE(std::isfinite(value));
+  };
+  run_sites(run);
+}
+
+TEST_P(OptimizerSuite, ASiteWithANanIsSkippedAndTheOthersGoOn) {
+  SiteRunOptions run = options(3, 2);
+  run.model = [](int site, int rank) {
+    ToyOptions toy{.site = site};
+    if (site == 1 && rank == 1)
+      toy.is_bad = [](std::uint64_t step) { return step == 3 || step == 4; };
+    return std::make_unique<ToyModel>(toy);
+  };
+  run.at_end = [](Trainer& trainer, int, int) {
+    for (float value : trainer.shard().params()) EXPECT_TRUE(std::isfinite(value));
+    for (const StateSpec& spec : trainer.shard().states()) {
+      for (float value : trainer.shard().state(spec.name)) EXPECT_TRUE(std::isfinite(value));
+    }
+  };
+  const std::vector<RankOutcome> outcomes = run_sites(run);
+  expect_equal_replicas(outcomes);
+  EXPECT_EQ(outcomes[2].skipped, 2u);
+  EXPECT_EQ(outcomes[3].skipped, 2u);
+  EXPECT_EQ(outcomes[0].skipped, 0u);
+  EXPECT_TRUE(outcomes[2].reports[3].skipped);
+  EXPECT_NE(outcomes[0].hash, run_sites(options(3, 2))[0].hash);
+}
+
+TEST_P(OptimizerSuite, AStepInWhichEverySiteIsSkippedChangesNoState) {
+  SiteRunOptions run = options(2, 1);
+  run.model = [](int site, int) {
+    return std::make_unique<ToyModel>(
+        ToyOptions{.site = site, .is_bad = [](std::uint64_t step) { return step >= 2; }});
+  };
+  run.steps = 8;
+  const std::vector<RankOutcome> outcomes = run_sites(run);
+  expect_equal_replicas(outcomes);
+  EXPECT_EQ(outcomes[0].skipped, 6u);
+}
+
+// Everything that an optimizer remembers is in the shard: another object goes on with the same
+// bits.
+TEST_P(OptimizerSuite, AnotherObjectGoesOnFromTheShard) {
+  const Layout layout(awkward_parameters());
+  const auto first = make();
+  Shard shard(layout, 0, 1, first->traits().states);
+  const auto play = [&](Optimizer& optimizer, Shard& on, std::uint64_t begin, std::uint64_t end) {
+    for (std::uint64_t index = begin; index < end; ++index) {
+      const Step step{.index = index, .lr = 0.01f, .norm = 1.0};
+      optimizer.gradient_point(step, on);
+      const std::vector<float> gradient = noise_vector(index, on.grad().size());
+      std::copy(gradient.begin(), gradient.end(), on.grad().begin());
+      std::vector<Contribution> heard;
+      heard.push_back({0, optimizer.extract(step, on)});
+      optimizer.apply(step, on, heard);
+    }
+  };
+  play(*first, shard, 0, 5);
+  Shard copy = shard;
+  play(*first, shard, 5, 10);
+  const auto second = make();
+  play(*second, copy, 5, 10);
+  EXPECT_EQ(row_hashes(shard), row_hashes(copy));
+}
+
+TEST_P(OptimizerSuite, UpdatesGoThroughTheCodecUnchanged) {
+  const Layout layout(awkward_parameters());
+  const auto optimizer = make();
+  Shard shard(layout, 0, 1, optimizer->traits().states);
+  const std::vector<float> gradient = noise_vector(5, shard.grad().size());
+  std::copy(gradient.begin(), gradient.end(), shard.grad().begin());
+  const Update update = optimizer->extract({.lr = 0.01f, .norm = 1.0}, shard);
+  EXPECT_FALSE(update.empty());
+  std::vector<std::uint32_t> tiles;
+  for (const Tile& tile : shard.tiles()) tiles.push_back(tile.height * tile.width);
+  const ::thinwire::Shape shape{shard.params().size(), tiles};
+  const Result<Update> back = decode(encode(update, shape), shape);
+  ASSERT_TRUE(back) << back.why();
+  EXPECT_EQ(*back, update);
+}
+
+// One site is late for every third round: it takes its update back, and nobody's replica differs.
+TEST_P(OptimizerSuite, ALateSiteIsLeftOutForEveryone) {
+  if (make()->traits().meeting != Meeting::gather) return;  // all-reduce waits for everyone
+  SiteRunOptions run = options(3, 1);
+  run.world.link = LinkOptions{.rate = 1e9, .delay = 0.01};
+  run.world.round_deadline_s = 1.0;
+  run.before_step = [](Trainer& trainer, LoopbackWorld& world, int site, int rank) {
+    if (site == 2 && trainer.steps_done() % 3 == 1) world.spend(site, rank, 5.0);
+  };
+  const std::vector<RankOutcome> outcomes = run_sites(run);
+  expect_equal_replicas(outcomes);
+  EXPECT_GE(outcomes[2].traffic.refused, 5u);
+  EXPECT_EQ(outcomes[0].traffic.refused, 0u);
+}
+
+TEST_P(OptimizerSuite, OneSiteOneRankAndTinyModels) {
+  for (const ParameterSpec& spec : std::vector<ParameterSpec>{
+           {"scalar", {}}, {"one", {1, 1}}, {"prime", {67}}, {"none", {0}}, {"row", {1, 200}}}) {
+    SiteRunOptions run = options(1, 1);
+    run.model = [&](int, int) {
+      return std::make_unique<ToyModel>(ToyOptions{.parameters = {spec}});
+    };
+    run.steps = 5;
+    EXPECT_EQ(run_sites(run)[0].skipped, 0u);
+    run.world.ranks = 3;  // more ranks than tile rows: some shards are empty
+    run.world.sites = 2;
+    expect_equal_replicas(run_sites(run));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Catalog, OptimizerSuite, testing::ValuesIn(methods()), label);
+
+}  // namespace
+}  // namespace thinwire::test

@@ -1,0 +1,79 @@
+// Sites x ranks as threads over loopback, training one model per rank, for tests of methods.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/support/threads.h"
+#include "tests/support/toy_model.h"
+#include "thinwire/sync.h"
+#include "thinwire/trainer.h"
+#include "transports/loopback.h"
+
+namespace thinwire::test {
+
+struct SiteRunOptions {
+  LoopbackOptions world = {};
+  std::uint64_t steps = 20;
+  Schedule schedule = {.shape = ScheduleShape::constant, .peak = 0.02f};
+  Chunking chunking = Chunking::padded;
+  std::function<std::unique_ptr<Optimizer>()> optimizer;
+  std::function<std::unique_ptr<Model>(int site, int rank)> model = [](int site, int) {
+    return std::make_unique<ToyModel>(ToyOptions{.site = site});
+  };
+  // Called by every rank before each step.
+  std::function<void(Trainer&, LoopbackWorld&, int site, int rank)> before_step = {};
+  std::function<void(Trainer&, int site, int rank)> at_end = {};
+};
+
+struct RankOutcome {
+  std::uint64_t hash = 0;
+  std::vector<StepReport> reports;
+  Traffic traffic;
+  std::uint64_t skipped = 0;
+};
+
+inline std::unique_ptr<Sync> sync_for(const Traits& traits, LoopbackWorld& world, int site,
+                                      int rank) {
+  if (traits.meeting == Meeting::reduce) {
+    return std::make_unique<AllReduceSync>(world.far_collective(site, rank));
+  }
+  return std::make_unique<DelayedSync>(world.far(site, rank),
+                                       DelayedSync::Options{.delay = traits.delay});
+}
+
+// By site, then by rank.
+inline std::vector<RankOutcome> run_sites(const SiteRunOptions& options) {
+  LoopbackWorld world(options.world);
+  const int ranks = options.world.ranks;
+  std::vector<RankOutcome> outcomes(options.world.sites * ranks);
+  run_threads(static_cast<int>(outcomes.size()), [&](int i) {
+    const int site = i / ranks;
+    const int rank = i % ranks;
+    const auto optimizer = options.optimizer();
+    const auto sync = sync_for(optimizer->traits(), world, site, rank);
+    const auto model = options.model(site, rank);
+    try {
+      Trainer trainer(*model, world.near(site, rank), *optimizer, *sync,
+                      {.schedule = options.schedule,
+                       .sites = options.world.sites,
+                       .chunking = options.chunking});
+      for (std::uint64_t step = 0; step < options.steps; ++step) {
+        if (options.before_step) options.before_step(trainer, world, site, rank);
+        outcomes[i].reports.push_back(trainer.step());
+      }
+      outcomes[i].hash = trainer.state_hash();
+      outcomes[i].traffic = sync->traffic();
+      outcomes[i].skipped = trainer.skipped();
+      if (options.at_end) options.at_end(trainer, site, rank);
+    } catch (const std::exception& error) {
+      world.fail(error.what());
+      throw;
+    }
+  });
+  return outcomes;
+}
+
+}  // namespace thinwire::test

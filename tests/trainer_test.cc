@@ -1,0 +1,230 @@
+// The order of events of a step, and the baseline against a plain formula.
+#include "thinwire/trainer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "optimizers/adamw.h"
+#include "optimizers/demo.h"
+#include "optimizers/sgd.h"
+#include "tests/support/site_run.h"
+#include "thinwire/error.h"
+
+namespace thinwire::test {
+namespace {
+
+std::vector<ParameterSpec> one_matrix() { return {{"w", {256, 40}}, {"b", {300}}}; }
+
+SiteRunOptions adamw_run(int sites, int ranks) {
+  SiteRunOptions run;
+  run.world = {.sites = sites, .ranks = ranks};
+  run.steps = 50;
+  run.optimizer = [] { return std::make_unique<Adamw>(Adamw::Options{}); };
+  run.model = [](int site, int) {
+    return std::make_unique<ToyModel>(ToyOptions{.site = site, .parameters = one_matrix()});
+  };
+  return run;
+}
+
+// All parameters of site 0, gathered.
+std::vector<float> parameters_after(SiteRunOptions run) {
+  std::vector<float> all;
+  run.at_end = [&](Trainer& trainer, int site, int rank) {
+    std::vector<float> mine;
+    for (std::size_t p = 0; p < trainer.layout().parameters().size(); ++p) {
+      const Place& place = trainer.layout().place(p);
+      const Units::Weights weights = trainer.units().weights(place.unit);
+      const ConstFloats values = weights.at(place);
+      mine.insert(mine.end(), values.begin(), values.end());
+    }
+    if (site == 0 && rank == 0) all = mine;
+  };
+  run_sites(run);
+  return all;
+}
+
+// The gradients of all sites in one process, AdamW in double, written down naively.
+std::vector<double> adamw_reference(int sites, int steps, double lr) {
+  const std::vector<ParameterSpec> specs = one_matrix();
+  std::vector<double> x;
+  for (std::size_t p = 0; p < specs.size(); ++p) {
+    const std::size_t size = p == 0 ? 256 * 40 : 300;
+    for (std::size_t i = 0; i < size; ++i) x.push_back(noise(1000 + p, i));
+  }
+  std::vector<double> m(x.size()), v(x.size()), g(x.size());
+  for (int step = 0; step < steps; ++step) {
+    double squares = 0.0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const std::size_t p = i < 256 * 40 ? 0 : 1;
+      const std::size_t at = p == 0 ? i : i - 256 * 40;
+      g[i] = 0.0;
+      for (int site = 0; site < sites; ++site) {
+        const std::uint64_t of_site = 7919 + site * 104729 + step * 31 + p;
+        g[i] += (x[i] - (3.0f * noise(77 + p, at) + 0.5f * noise(of_site, at))) / sites;
+      }
+      squares += g[i] * g[i];
+    }
+    const double clip = std::min(1.0, 1.0 / std::sqrt(squares));
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      m[i] = 0.9 * m[i] + 0.1 * clip * g[i];
+      v[i] = 0.95 * v[i] + 0.05 * clip * clip * g[i] * g[i];
+      const double m_hat = m[i] / (1 - std::pow(0.9, step + 1));
+      const double v_hat = v[i] / (1 - std::pow(0.95, step + 1));
+      x[i] -= lr * (m_hat / (std::sqrt(v_hat) + 1e-8) + 0.1 * x[i]);
+    }
+  }
+  return x;
+}
+
+TEST(Trainer, ShardedAdamwIsAdamwOnTheWholeBatch) {
+  for (const auto& [sites, ranks] : {std::pair{1, 1}, {1, 4}, {4, 1}, {4, 4}, {3, 2}}) {
+    const std::vector<double> expected = adamw_reference(sites, 50, 0.02f);
+    const std::vector<float> got = parameters_after(adamw_run(sites, ranks));
+    ASSERT_EQ(got.size(), expected.size());
+    double worst = 0.0;
+    for (std::size_t i = 0; i < got.size(); ++i)
+      worst = std::max(worst, std::abs(got[i] - expected[i]));
+    EXPECT_LT(worst, 1e-5) << sites << " x " << ranks;
+  }
+}
+
+TEST(Trainer, SgdWithNesterovFollowsItsFormula) {
+  SiteRunOptions run = adamw_run(2, 1);
+  run.steps = 3;
+  run.schedule.peak = 0.1f;
+  run.optimizer = [] { return std::make_unique<Sgd>(Sgd::Options{.momentum = 0.9f}); };
+  const std::vector<float> got = parameters_after(run);
+  for (std::size_t i = 0; i < 300; ++i) {
+    double x = noise(1001, i), m = 0.0;
+    for (int step = 0; step < 3; ++step) {
+      double g = 0.0;
+      for (int site = 0; site < 2; ++site) {
+        g +=
+            0.5 * (x - (3.0 * noise(78, i) + 0.5 * noise(7919 + site * 104729 + step * 31 + 1, i)));
+      }
+      m = 0.9 * m + g;
+      x -= 0.1 * (g + 0.9 * m);
+    }
+    EXPECT_NEAR(got[256 * 40 + i], x, 1e-5);
+  }
+}
+
+TEST(Trainer, RefusesPartsThatDoNotFit) {
+  LoopbackWorld world({.sites = 1, .ranks = 1});
+  ToyModel model({});
+  const TrainerOptions options{.schedule = {.shape = ScheduleShape::constant}};
+  AllReduceSync reduce(world.far_collective(0, 0));
+  DelayedSync gather(world.far(0, 0), {.delay = 0});
+  Adamw adamw({});
+  Demo delayed(Demo::distro(1));
+  EXPECT_THROW(Trainer(model, world.near(0, 0), adamw, gather, options), UsageError);
+  EXPECT_THROW(Trainer(model, world.near(0, 0), delayed, reduce, options), UsageError);
+  EXPECT_THROW(Trainer(model, world.near(0, 0), delayed, gather, options), UsageError);
+  TrainerOptions bad = options;
+  bad.schedule.peak = -1.0f;
+  EXPECT_THROW(Trainer(model, world.near(0, 0), adamw, reduce, bad), UsageError);
+}
+
+// A method with two phases: first says 1, then the sum of what it heard; the second phase is heard
+// in the same step.
+class TwoPhases final : public Optimizer {
+ public:
+  std::string_view name() const override { return "two_phases"; }
+  Traits traits() const override { return {}; }
+  Update extract(const Step&, Shard& shard) override {
+    first_ = true;
+    return {.dense = std::vector<float>(shard.params().size(), 1.0f)};
+  }
+  Update apply(const Step&, Shard& shard, std::span<const Contribution> heard) override {
+    float sum = 0.0f;
+    for (const Contribution& one : heard) sum += one.update.dense[0];
+    if (std::exchange(first_, false)) {
+      return {.dense = std::vector<float>(shard.params().size(), sum)};
+    }
+    for (float& value : shard.params()) value = sum;
+    return {};
+  }
+
+ private:
+  bool first_ = false;
+};
+
+TEST(Trainer, ANonEmptyAnswerOpensASecondPhaseOfTheSameRound) {
+  SiteRunOptions run;
+  run.world = {.sites = 3};
+  run.steps = 4;
+  run.optimizer = [] { return std::make_unique<TwoPhases>(); };
+  run.at_end = [](Trainer& trainer, int, int) {
+    for (float value : trainer.shard().params()) EXPECT_EQ(value, 9.0f);
+  };
+  run_sites(run);
+}
+
+// Says who it heard; used to see which rounds are applied when.
+class Ages final : public Optimizer {
+ public:
+  explicit Ages(int delay) : delay_(delay) {}
+  std::string_view name() const override { return "ages"; }
+  Traits traits() const override { return {.delay = delay_}; }
+  Update extract(const Step& step, Shard& shard) override {
+    return {.dense = std::vector<float>(shard.params().size(), static_cast<float>(step.index))};
+  }
+  Update apply(const Step& step, Shard&, std::span<const Contribution> heard) override {
+    if (step.index < static_cast<std::uint64_t>(delay_)) {
+      EXPECT_TRUE(heard.empty());
+      return {};
+    }
+    EXPECT_EQ(step.age, delay_);
+    EXPECT_EQ(heard.size(), 2u);
+    for (const Contribution& one : heard) {
+      EXPECT_EQ(one.update.dense[0], static_cast<float>(step.index - delay_));
+    }
+    return {};
+  }
+
+ private:
+  int delay_;
+};
+
+TEST(Trainer, AnUpdateIsAppliedDelayStepsLater) {
+  for (int delay : {0, 1, 3, 8}) {
+    SiteRunOptions run;
+    run.world = {.sites = 2};
+    run.optimizer = [=] { return std::make_unique<Ages>(delay); };
+    run_sites(run);
+  }
+}
+
+TEST(Trainer, SitesThatDisagreeRefuseEachOthersFrames) {
+  LoopbackWorld world({.sites = 2});
+  run_threads(2, [&](int site) {
+    ToyModel model({.site = site});
+    Demo optimizer(Demo::distro(0));
+    DelayedSync sync(world.far(site, 0), {});
+    TrainerOptions options{.schedule = {.shape = ScheduleShape::constant}, .sites = 2};
+    options.settings = site == 0 ? "k=8" : "k=9";
+    Trainer trainer(model, world.near(site, 0), optimizer, sync, options);
+    EXPECT_EQ(trainer.step().heard, 1);  // its own alone
+    EXPECT_EQ(sync.traffic().refused, 1u);
+  });
+}
+
+TEST(Trainer, AFailureInOneRankEndsTheOthersWithItsName) {
+  SiteRunOptions run;
+  run.world = {.sites = 2, .ranks = 2};
+  run.optimizer = [] { return std::make_unique<Demo>(Demo::distro(0)); };
+  run.before_step = [](Trainer& trainer, LoopbackWorld&, int site, int rank) {
+    if (site == 1 && rank == 0 && trainer.steps_done() == 3)
+      throw Error("the disk of site 1 is full");
+  };
+  try {
+    run_sites(run);
+    ADD_FAILURE() << "nobody noticed";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "the disk of site 1 is full");
+  }
+}
+
+}  // namespace
+}  // namespace thinwire::test
