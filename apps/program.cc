@@ -1,4 +1,6 @@
 // Results go to standard output, everything else to standard error.
+#include "thinwire/program.h"
+
 #include <signal.h>
 #include <unistd.h>
 
@@ -12,7 +14,6 @@
 #include "apps/runner.h"
 #include "apps/table.h"
 #include "thinwire/error.h"
-#include "thinwire/program.h"
 
 namespace thinwire::app {
 namespace {

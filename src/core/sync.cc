@@ -11,8 +11,8 @@ namespace thinwire {
 
 void AllReduceSync::open(Dialect dialect) { dialect_ = std::move(dialect); }
 
-// The weight of a site (1: it speaks, 0: its gradient was not finite) is averaged with its values, so
-// that the mean is over the sites that spoke. Done in place: models are large.
+// The weight of a site (1: it speaks, 0: its gradient was not finite) is averaged with its values,
+// so that the mean is over the sites that spoke. Done in place: models are large.
 Heard AllReduceSync::exchange(const Step&, int, std::uint64_t, Update mine) {
   TW_CHECK(mine.picks.positions.empty());
   TW_CHECK(mine.dense.empty() || mine.dense.size() == dialect_.floats);
