@@ -30,6 +30,9 @@ Text Text::read(const std::filesystem::path& path) {
   if (std::filesystem::is_directory(status)) {
     throw UsageError(name + " is a directory; give the path of one file");
   }
+  if (std::filesystem::is_character_file(status)) {
+    throw UsageError(name + " is a device without an end; give the path of a file");
+  }
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::vector<std::uint8_t> bytes;

@@ -16,7 +16,7 @@ namespace thinwire {
 
 class Text {
  public:
-  // Throws UsageError when the file is missing, a directory, empty or unreadable.
+  // Throws UsageError when the file is missing, a directory, a device, empty or unreadable.
   static Text read(const std::filesystem::path& path);
   // `name` is for messages. Throws UsageError when there are no bytes.
   static Text from_bytes(std::vector<std::uint8_t> bytes, std::string name = "text");

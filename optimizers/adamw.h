@@ -27,9 +27,7 @@ class Adamw final : public Optimizer {
             .suggested_lr = 8e-3f,
             .states = {{"m", StateKind::replicated}, {"v", StateKind::replicated}}};
   }
-  Update extract(const Step&, Shard& shard) override {
-    return {.dense = {shard.grad().begin(), shard.grad().end()}};
-  }
+  Update extract(const Step&, Shard& shard) override { return dense_update(shard.grad()); }
   Update apply(const Step& step, Shard& shard, std::span<const Contribution> heard) override {
     const double first = 1.0 - power(options_.beta1, step.index + 1);
     const double second = 1.0 - power(options_.beta2, step.index + 1);

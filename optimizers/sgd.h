@@ -20,9 +20,7 @@ class Sgd final : public Optimizer {
             .suggested_lr = 0.1f,
             .states = {{"momentum", StateKind::replicated}}};
   }
-  Update extract(const Step&, Shard& shard) override {
-    return {.dense = {shard.grad().begin(), shard.grad().end()}};
-  }
+  Update extract(const Step&, Shard& shard) override { return dense_update(shard.grad()); }
   Update apply(const Step& step, Shard& shard, std::span<const Contribution> heard) override {
     for (const auto& [site, mean] : heard) {
       kernels::scale_add(shard.state("momentum"), options_.momentum, mean.dense, 1.0f);

@@ -18,7 +18,7 @@ run(${CMAKE_COMMAND} --install ${BUILD_DIR} --config ${CONFIG} --prefix ${WORK_D
 file(RENAME ${WORK_DIR}/made ${WORK_DIR}/prefix)
 set(prefix ${WORK_DIR}/prefix)
 
-run(${CMAKE_COMMAND} -S ${OUTSIDE_DIR} -B ${WORK_DIR}/build -D CMAKE_PREFIX_PATH=${prefix}
+run(${CMAKE_COMMAND} -G ${GENERATOR} -S ${OUTSIDE_DIR} -B ${WORK_DIR}/build -D CMAKE_PREFIX_PATH=${prefix}
     -D CMAKE_CXX_COMPILER=${CXX} -D CMAKE_BUILD_TYPE=Release)
 run(${CMAKE_COMMAND} --build ${WORK_DIR}/build)
 run(${WORK_DIR}/build/outside)

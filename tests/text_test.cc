@@ -57,6 +57,7 @@ TEST_F(TextFile, SaysWhatIsWrongWithAPath) {
   EXPECT_NE(complaint([&] { Text::read(directory_ / "absent"); }).find("no file"),
             std::string::npos);
   EXPECT_NE(complaint([&] { Text::read(directory_); }).find("is a directory"), std::string::npos);
+  EXPECT_NE(complaint([] { Text::read("/dev/zero"); }).find("is a device"), std::string::npos);
   EXPECT_NE(complaint([&] { Text::read(write("")); }).find("is empty"), std::string::npos);
   EXPECT_NE(complaint([&] { Text::read(write("x") / "y"); }).find("text"), std::string::npos);
 }

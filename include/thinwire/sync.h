@@ -73,7 +73,6 @@ class AllReduceSync final : public Sync {
  private:
   Collective& far_;
   Dialect dialect_;
-  std::vector<float> buffer_;  // the dense update and the weight of its site
 };
 
 class DelayedSync final : public Sync {

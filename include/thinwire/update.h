@@ -14,12 +14,14 @@ namespace thinwire {
 // Chosen coefficients of each tile of a shard, tile after tile.
 struct Picks {
   int value_bits = 32;  // width of a code: 1, 2, 4, 8, 16 or 32
-  std::vector<std::uint16_t>
-      counts;  // per tile: how many were chosen, 0 .. coefficients of the tile
-  std::vector<std::uint16_t> positions = {};  // within the tile, strictly ascending
-  std::vector<std::uint32_t>
-      codes;                       // one per position; what a code means is the optimizer's affair
-  std::vector<float> scales = {};  // empty, or one finite value for each tile with counts > 0
+  // Per tile: how many were chosen, 0 .. coefficients of the tile.
+  std::vector<std::uint16_t> counts = {};
+  // Within the tile, strictly ascending.
+  std::vector<std::uint16_t> positions = {};
+  // One per position. What a code means is the optimizer's affair; see below.
+  std::vector<std::uint32_t> codes = {};
+  // Empty, or one finite value for each tile with counts > 0.
+  std::vector<float> scales = {};
 
   bool operator==(const Picks&) const = default;
 };
@@ -32,6 +34,14 @@ struct Update {
   bool empty() const { return dense.empty() && picks.positions.empty(); }
   bool operator==(const Update&) const = default;
 };
+
+// The dense update that says these values, with room for the one float that an all-reduce adds.
+inline Update dense_update(ConstFloats values) {
+  Update update;
+  update.dense.reserve(values.size() + 1);
+  update.dense.assign(values.begin(), values.end());
+  return update;
+}
 
 // What is heard of one site. `update` is never empty.
 struct Contribution {

@@ -1,6 +1,5 @@
 #include "thinwire/sync.h"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -10,30 +9,25 @@
 
 namespace thinwire {
 
-void AllReduceSync::open(Dialect dialect) {
-  dialect_ = std::move(dialect);
-  buffer_.resize(dialect_.floats + 1);
-}
+void AllReduceSync::open(Dialect dialect) { dialect_ = std::move(dialect); }
 
 // The weight of a site (1: it speaks, 0: its gradient was not finite) is averaged with its values,
-// so that the mean is over the sites that spoke.
+// so that the mean is over the sites that spoke. Done in place: models are large.
 Heard AllReduceSync::exchange(const Step&, int, std::uint64_t, Update mine) {
   TW_CHECK(mine.picks.positions.empty());
   TW_CHECK(mine.dense.empty() || mine.dense.size() == dialect_.floats);
-  const bool speaks = !mine.dense.empty();
-  std::fill(buffer_.begin(), buffer_.end(), 0.0f);
-  std::copy(mine.dense.begin(), mine.dense.end(), buffer_.begin());
-  buffer_.back() = speaks ? 1.0f : 0.0f;
-  far_.all_reduce_mean(buffer_);
-  const float weight = buffer_.back();
+  const float speaks = mine.dense.empty() ? 0.0f : 1.0f;
+  mine.dense.resize(dialect_.floats, 0.0f);
+  mine.dense.push_back(speaks);
+  far_.all_reduce_mean(mine.dense);
+  const float weight = mine.dense.back();
+  mine.dense.pop_back();
   Heard heard;
   if (weight == 0.0f || dialect_.floats == 0) return heard;
-  Update mean = std::move(mine);
-  mean.dense.assign(buffer_.begin(), buffer_.end() - 1);
   if (weight != 1.0f) {
-    for (float& value : mean.dense) value /= weight;
+    for (float& value : mine.dense) value /= weight;
   }
-  heard.contributions.push_back({far_.rank(), std::move(mean)});
+  heard.contributions.push_back({far_.rank(), std::move(mine)});
   return heard;
 }
 

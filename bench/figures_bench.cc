@@ -1,0 +1,324 @@
+// The figures of scripts/figures.sh that are not speeds: figures_bench NAME prints one JSON object
+// with the value and what it was made of.
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <string>
+
+#include "apps/compare.h"
+#include "apps/options.h"
+#include "models/gpt.h"
+#include "models/text.h"
+#include "optimizers/adamw.h"
+#include "optimizers/catalog.h"
+#include "optimizers/demo.h"
+#include "src/codec/codec.h"
+#include "src/codec/frame.h"
+#include "tests/support/site_run.h"
+
+namespace {
+
+using namespace thinwire;
+using nlohmann::json;
+using test::ToyModel;
+using test::ToyOptions;
+
+// All parameters of site 0 after 50 steps of adamw on the toy problem.
+std::vector<float> adamw_parameters(int sites, int ranks) {
+  std::vector<float> all;
+  test::SiteRunOptions run;
+  run.world = {.sites = sites, .ranks = ranks};
+  run.steps = 50;
+  run.optimizer = [] { return std::make_unique<Adamw>(Adamw::Options{}); };
+  // Four workers in any arrangement: each has its own gradient, the mean is the whole batch's.
+  run.model = [=](int site, int rank) {
+    return std::make_unique<ToyModel>(ToyOptions{.site = site * ranks + rank});
+  };
+  run.at_end = [&](Trainer& trainer, int site, int rank) {
+    std::vector<float> mine;
+    for (std::size_t p = 0; p < trainer.layout().parameters().size(); ++p) {
+      const Place& place = trainer.layout().place(p);
+      const Units::Weights weights = trainer.units().weights(place.unit);
+      const ConstFloats values = weights.at(place);
+      mine.insert(mine.end(), values.begin(), values.end());
+    }
+    if (site == 0 && rank == 0) all = mine;
+  };
+  test::run_sites(run);
+  return all;
+}
+
+// One process whose gradient is the mean of four workers': the reference.
+class WholeBatch final : public Model {
+ public:
+  WholeBatch() : specs_(test::awkward_parameters()) {
+    for (int worker = 0; worker < 4; ++worker) workers_.emplace_back(ToyOptions{.site = worker});
+  }
+  std::vector<ParameterSpec> parameters() const override { return specs_; }
+  void initialize(std::size_t index, std::uint64_t seed, Floats values) const override {
+    workers_[0].initialize(index, seed, values);
+  }
+  float loss_and_grad(Units& units, const Step& step) override;
+
+ private:
+  std::vector<ParameterSpec> specs_;
+  std::vector<ToyModel> workers_;
+};
+
+// Lends one worker buffers of its own and adds them up, in double.
+class Adding final : public Units {
+ public:
+  Adding(Units& units, std::vector<std::vector<double>>& sums) : units_(units), sums_(sums) {}
+  const Layout& layout() const override { return units_.layout(); }
+
+ protected:
+  Buffers<ConstFloats> take_weights(int unit) override {
+    weights_.resize(layout().units());
+    weights_[unit].clear();
+    const Units::Weights lease = units_.weights(unit);
+    for (std::size_t p = 0; p < layout().parameters().size(); ++p) {
+      const Place& place = layout().place(p);
+      if (place.unit != unit || !place.trainable) continue;
+      const ConstFloats values = lease.at(place);
+      weights_[unit].resize(std::max(weights_[unit].size(), place.offset + place.size));
+      std::copy(values.begin(), values.end(), weights_[unit].begin() + place.offset);
+    }
+    frozen_.assign(layout().frozen_size(unit), 0.0f);
+    return {weights_[unit], frozen_};
+  }
+  Buffers<Floats> take_gradient(int unit) override {
+    gradient_.assign(layout().unit_size(unit), 0.0f);
+    return {gradient_, frozen_};
+  }
+  void end_weights(int) noexcept override {}
+  void end_gradient(int unit) noexcept override {
+    for (std::size_t i = 0; i < gradient_.size(); ++i) sums_[unit][i] += gradient_[i];
+  }
+
+ private:
+  Units& units_;
+  std::vector<std::vector<double>>& sums_;
+  std::vector<std::vector<float>> weights_;
+  std::vector<float> frozen_;
+  std::vector<float> gradient_;
+};
+
+float WholeBatch::loss_and_grad(Units& units, const Step& step) {
+  std::vector<std::vector<double>> sums;
+  for (int unit = 0; unit < units.layout().units(); ++unit) {
+    sums.emplace_back(units.layout().unit_size(unit), 0.0);
+  }
+  float loss = 0.0f;
+  for (ToyModel& worker : workers_) {
+    Adding adding(units, sums);
+    loss += worker.loss_and_grad(adding, step) / 4.0f;
+  }
+  for (int unit = 0; unit < units.layout().units(); ++unit) {
+    const Units::Gradient gradient = units.gradient(unit);
+    for (std::size_t p = 0; p < specs_.size(); ++p) {
+      const Place& place = units.layout().place(p);
+      if (place.unit != unit || !place.trainable) continue;
+      const Floats values = gradient.at(place);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        values[i] = static_cast<float>(sums[unit][place.offset + i] / 4.0);
+      }
+    }
+  }
+  return loss;
+}
+
+json adamw_sharded() {
+  std::vector<float> expected;
+  test::SiteRunOptions run;
+  run.steps = 50;
+  run.optimizer = [] { return std::make_unique<Adamw>(Adamw::Options{}); };
+  run.model = [](int, int) { return std::make_unique<WholeBatch>(); };
+  run.at_end = [&](Trainer& trainer, int, int) {
+    for (std::size_t p = 0; p < trainer.layout().parameters().size(); ++p) {
+      const Place& place = trainer.layout().place(p);
+      const Units::Weights weights = trainer.units().weights(place.unit);
+      const ConstFloats values = weights.at(place);
+      expected.insert(expected.end(), values.begin(), values.end());
+    }
+  };
+  test::run_sites(run);
+  double worst = 0.0;
+  json parts;
+  for (const auto& [sites, ranks] : {std::pair{1, 4}, {4, 1}, {2, 2}}) {
+    const std::vector<float> got = adamw_parameters(sites, ranks);
+    double difference = got.size() == expected.size() ? 0.0 : 1e9;
+    for (std::size_t i = 0; i < got.size() && difference < 1e9; ++i) {
+      difference = std::max(difference, std::abs(static_cast<double>(got[i]) - expected[i]));
+    }
+    parts[std::to_string(sites) + "x" + std::to_string(ranks)] = difference;
+    worst = std::max(worst, difference);
+  }
+  return {{"value", worst}, {"by_sites_x_ranks", parts}};
+}
+
+// Ranks and sites whose replicated state differs from the first one's, over all methods.
+json replicas() {
+  int differing = 0;
+  int runs = 0;
+  const OptimizerCatalog catalog = optimizer_catalog();
+  for (const std::string& name : catalog.names()) {
+    for (const auto& [sites, ranks] : {std::pair{1, 4}, {4, 1}, {2, 2}, {3, 2}}) {
+      test::SiteRunOptions run;
+      run.world = {.sites = sites, .ranks = ranks};
+      run.optimizer = [&] {
+        Settings settings(name);
+        return catalog.make(name, settings);
+      };
+      const auto outcomes = test::run_sites(run);
+      for (const test::RankOutcome& one : outcomes) differing += one.hash != outcomes[0].hash;
+      ++runs;
+    }
+  }
+  return {{"value", differing}, {"runs", runs}};
+}
+
+// Coefficients for which sent + kept is not, to the bit, the momentum before anything was sent.
+json sent_kept() {
+  std::size_t wrong = 0;
+  std::size_t checked = 0;
+  for (int bits : {1, 32}) {
+    const Demo::Options options{.k = 8, .bits = bits, .clip = 0.0f};
+    Demo optimizer(options);
+    const Layout layout({{"m", {1000, 1000}}, {"v", {5000}}});
+    Shard shard(layout, 0, 1, optimizer.traits().states);
+    for (std::uint64_t index = 0; index < 4; ++index) {
+      const std::vector<float> gradient = test::noise_vector(index, shard.grad().size());
+      std::copy(gradient.begin(), gradient.end(), shard.grad().begin());
+      std::vector<float> momentum(shard.state("residual").begin(), shard.state("residual").end());
+      for (const Tile& tile : shard.tiles()) {
+        kernels::fold(tile, shard.grad(), options.decay, 0.01f,
+                      Floats(momentum).subspan(tile.coefficients, tile.height * tile.width));
+      }
+      const Step step{.index = index, .lr = 0.01f};
+      const Update said = optimizer.extract(step, shard);
+      Shard restored = shard;
+      optimizer.take_back(step, restored, said);
+      const ConstFloats together = restored.state("residual");
+      for (std::size_t i = 0; i < momentum.size(); ++i, ++checked) {
+        wrong +=
+            std::bit_cast<std::uint32_t>(momentum[i]) != std::bit_cast<std::uint32_t>(together[i]);
+      }
+    }
+  }
+  return {{"value", wrong}, {"coefficients", checked}};
+}
+
+// A frame of 256 full tiles, 1 M parameters, positions spread evenly: the worst case for the codec.
+json bits_per_coefficient() {
+  const Layout layout({{"m", {1024, 1024}}});
+  Demo optimizer(Demo::distro(0));
+  Shard shard(layout, 0, 1, optimizer.traits().states);
+  std::size_t bytes = 0;
+  std::size_t coefficients = 0;
+  for (std::uint64_t index = 0; index < 8; ++index) {
+    const std::vector<float> gradient = test::noise_vector(index, shard.grad().size());
+    std::copy(gradient.begin(), gradient.end(), shard.grad().begin());
+    const Update said = optimizer.extract({.index = index, .lr = 0.01f}, shard);
+    const std::vector<std::uint32_t> tiles(shard.tiles().size(), 4096);
+    bytes += seal({}, encode(said, {shard.params().size(), tiles})).size();
+    coefficients += said.picks.positions.size();
+  }
+  return {{"value", 8.0 * static_cast<double>(bytes) / static_cast<double>(coefficients)},
+          {"frame_bytes", bytes / 8}};
+}
+
+// The demo's comparison, with these settings instead of its defaults.
+app::CompareResult compared(app::FlatConfig config) {
+  const OptimizerCatalog catalog = optimizer_catalog();
+  const std::atomic<bool> stop{false};
+  return app::compare(app::resolve(config, catalog), catalog, "figures_bench", stop);
+}
+
+json bytes_ratio() {
+  const app::CompareResult result =
+      compared({{"run.methods", "adamw,distro"}, {"run.steps", "50"}, {"run.eval_windows", "8"}});
+  return {{"value",
+           result.methods[1].bytes_up > 0 ? result.ring_bytes / result.methods[1].bytes_up : 0},
+          {"distro_bytes_up", result.methods[1].bytes_up},
+          {"adamw_bytes_up", result.methods[0].bytes_up},
+          {"ring_bytes", result.ring_bytes}};
+}
+
+json loss_gap() {
+  const app::CompareResult result = compared({{"run.methods", "adamw,distro"}, {"run.seeds", "3"}});
+  json methods;
+  for (const app::MethodResult& method : result.methods) {
+    methods[method.method] = {
+        {"loss", method.loss}, {"sd", method.loss_sd}, {"settings", method.settings}};
+  }
+  return {{"value", result.methods[1].gap}, {"methods", methods}};
+}
+
+double resident_mib(const char* field) {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    if (word != std::string(field) + ":") continue;
+    double kib = 0.0;
+    status >> kib;
+    return kib / 1024.0;
+  }
+  return 0.0;
+}
+
+// One rank of one site: the highest resident memory over what parameters, gradient and state take.
+double memory_above_formula(const std::string& method, json& parts) {
+  const Text text = Text::from_bytes(std::vector<std::uint8_t>(100'000, 'a'));
+  const OptimizerCatalog catalog = optimizer_catalog();
+  Settings settings(method);
+  const auto optimizer = catalog.make(method, settings);
+  std::ofstream("/proc/self/clear_refs") << "5";
+  const double before = resident_mib("VmRSS");
+  double formula = 0.0;
+  {
+    LoopbackWorld world({});
+    GptOptions options = GptOptions::preset("base");
+    Gpt model(options, text, {.global_batch = 1});
+    const auto sync = test::sync_for(optimizer->traits(), world, 0, 0);
+    Trainer trainer(model, world.near(0, 0), *optimizer, *sync,
+                    {.schedule = {.shape = ScheduleShape::constant}});
+    for (int step = 0; step < 3; ++step) trainer.step();
+    std::size_t floats = 2 * trainer.shard().params().size();
+    for (const StateSpec& spec : trainer.shard().states()) {
+      floats += trainer.shard().state(spec.name).size();
+    }
+    formula = static_cast<double>(floats * sizeof(float)) / (1 << 20);
+  }
+  const double above = resident_mib("VmHWM") - before - formula;
+  parts[method] = {{"formula_mib", formula}, {"above_mib", above}};
+  return above;
+}
+
+json rank_memory() {
+  json parts;
+  double worst = 0.0;
+  for (const char* method : {"adamw", "sgd", "demo", "distro"}) {
+    worst = std::max(worst, memory_above_formula(method, parts));
+  }
+  return {{"value", worst}, {"methods", parts}};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::map<std::string, json (*)()> figures{
+      {"adamw_sharded", adamw_sharded}, {"replicas", replicas},
+      {"sent_kept", sent_kept},         {"bits_per_coefficient", bits_per_coefficient},
+      {"bytes_ratio", bytes_ratio},     {"loss_gap", loss_gap},
+      {"rank_memory", rank_memory}};
+  const auto found = argc == 2 ? figures.find(argv[1]) : figures.end();
+  if (found == figures.end()) {
+    std::cerr << "usage: figures_bench NAME, one of:";
+    for (const auto& [name, measure] : figures) std::cerr << " " << name;
+    std::cerr << "\n";
+    return 2;
+  }
+  std::cout << found->second().dump() << "\n";
+  return 0;
+}
