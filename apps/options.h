@@ -55,7 +55,6 @@ struct RunOptions {
   std::string preset;
   GptOptions model;
   Schedule schedule;  // without its peak
-  bool json = false;
   std::string config;  // all of the above, resolved, as TOML
 };
 
