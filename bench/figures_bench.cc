@@ -1,5 +1,7 @@
 // The figures of scripts/figures.sh that are not speeds: figures_bench NAME prints one JSON object
 // with the value and what it was made of.
+#include <malloc.h>
+
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -9,6 +11,7 @@
 
 #include "apps/compare.h"
 #include "apps/options.h"
+#include "apps/runner.h"
 #include "models/gpt.h"
 #include "models/text.h"
 #include "optimizers/adamw.h"
@@ -256,6 +259,39 @@ json loss_gap() {
   return {{"value", result.methods[1].gap}, {"methods", methods}};
 }
 
+// Tokens per second of `small`, 8 windows a rank, by the clock, without evaluations.
+double tokens_per_s(int sites, int ranks) {
+  const Text text = Text::from_bytes(std::vector<std::uint8_t>(200'000, 'a'));
+  const OptimizerCatalog catalog = optimizer_catalog();
+  const app::RunOptions options = app::resolve({{"run.methods", "adamw"},
+                                                {"run.sites", std::to_string(sites)},
+                                                {"run.ranks", std::to_string(ranks)},
+                                                {"run.batch", std::to_string(8 * sites * ranks)},
+                                                {"run.steps", "15"},
+                                                {"run.eval_windows", "1"},
+                                                {"run.eval_every", "15"},
+                                                {"model.preset", "small"}},
+                                               catalog);
+  const std::atomic<bool> stop{false};
+  return app::run({options, options.methods[0], 1, text, catalog, {}, stop}).tokens_per_s;
+}
+
+// Two ranks that train together, in one site and in two, against one; fastest of five, interleaved.
+json two_ranks() {
+  double one = 0.0;
+  double in_a_site = 0.0;
+  double in_two_sites = 0.0;
+  for (int round = 0; round < 5; ++round) {
+    one = std::max(one, tokens_per_s(1, 1));
+    in_a_site = std::max(in_a_site, tokens_per_s(1, 2));
+    in_two_sites = std::max(in_two_sites, tokens_per_s(2, 1));
+  }
+  return {{"value", std::min(in_a_site, in_two_sites) / one},
+          {"tokens_per_s_one", one},
+          {"one_site_of_two", in_a_site / one},
+          {"two_sites_of_one", in_two_sites / one}};
+}
+
 double resident_mib(const char* field) {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {
@@ -267,30 +303,41 @@ double resident_mib(const char* field) {
   return 0.0;
 }
 
-// One rank of one site: the highest resident memory over what parameters, gradient and state take.
+// Ranks of four sites in one process: the highest resident memory, over what parameters, gradients
+// and states take, per rank. One window of 64 tokens a rank, so that activations are small.
 double memory_above_formula(const std::string& method, json& parts) {
+  constexpr int kSites = 4;
   const Text text = Text::from_bytes(std::vector<std::uint8_t>(100'000, 'a'));
   const OptimizerCatalog catalog = optimizer_catalog();
-  Settings settings(method);
-  const auto optimizer = catalog.make(method, settings);
+  ::malloc_trim(0);
   std::ofstream("/proc/self/clear_refs") << "5";
   const double before = resident_mib("VmRSS");
-  double formula = 0.0;
-  {
-    LoopbackWorld world({});
-    GptOptions options = GptOptions::preset("base");
-    Gpt model(options, text, {.global_batch = 1});
-    const auto sync = test::sync_for(optimizer->traits(), world, 0, 0);
-    Trainer trainer(model, world.near(0, 0), *optimizer, *sync,
-                    {.schedule = {.shape = ScheduleShape::constant}});
-    for (int step = 0; step < 3; ++step) trainer.step();
-    std::size_t floats = 2 * trainer.shard().params().size();
+  GptOptions options = GptOptions::preset("base");
+  options.context = 64;
+  std::size_t floats = 0;
+  test::SiteRunOptions run;
+  run.world = {.sites = kSites};
+  run.steps = 3;
+  run.optimizer = [&] {
+    Settings settings(method);
+    return catalog.make(method, settings);
+  };
+  run.model = [&](int site, int) {
+    return std::make_unique<Gpt>(
+        options, text,
+        BatchOptions{
+            .global_batch = kSites, .part = static_cast<std::size_t>(site), .parts = kSites});
+  };
+  run.at_end = [&](Trainer& trainer, int site, int) {
+    if (site != 0) return;
+    floats = 2 * trainer.shard().params().size();
     for (const StateSpec& spec : trainer.shard().states()) {
       floats += trainer.shard().state(spec.name).size();
     }
-    formula = static_cast<double>(floats * sizeof(float)) / (1 << 20);
-  }
-  const double above = resident_mib("VmHWM") - before - formula;
+  };
+  test::run_sites(run);
+  const double formula = static_cast<double>(floats * sizeof(float)) / (1 << 20);
+  const double above = (resident_mib("VmHWM") - before) / kSites - formula;
   parts[method] = {{"formula_mib", formula}, {"above_mib", above}};
   return above;
 }
@@ -311,7 +358,7 @@ int main(int argc, char** argv) {
       {"adamw_sharded", adamw_sharded}, {"replicas", replicas},
       {"sent_kept", sent_kept},         {"bits_per_coefficient", bits_per_coefficient},
       {"bytes_ratio", bytes_ratio},     {"loss_gap", loss_gap},
-      {"rank_memory", rank_memory}};
+      {"rank_memory", rank_memory},     {"two_ranks", two_ranks}};
   const auto found = argc == 2 ? figures.find(argv[1]) : figures.end();
   if (found == figures.end()) {
     std::cerr << "usage: figures_bench NAME, one of:";

@@ -2,9 +2,7 @@
 // backward, AdamW) on one thread, in turns with exactly the products of such a step; the least
 // processor time of each counts.
 //
-//   train_bench [--json] [--rounds N] [--ranks 2]
-//
-// With --ranks 2 two independent ranks, a thread each, run against one.
+//   train_bench [--json] [--rounds N]
 #include <sys/utsname.h>
 
 #include <algorithm>
@@ -12,7 +10,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
-#include <deque>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -211,59 +208,21 @@ nlohmann::ordered_json compare_with_products(int rounds) {
           {"products_gflop_per_s", products.flops() / products_ms / 1e6}};
 }
 
-// Tokens per second of one rank and of all at once, in the fastest of `rounds` rounds: by processor
-// time, which other programs disturb little, and by the clock, which counts on an idle machine.
-nlohmann::ordered_json compare_ranks(int ranks, int rounds) {
-  constexpr int kSteps = 5;
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const Text text = random_text();
-  std::deque<Rank> all;
-  for (int i = 0; i < ranks; ++i) all.emplace_back(text);
-  const auto train = [](Rank& rank) {
-    return milliseconds(CLOCK_THREAD_CPUTIME_ID, [&] {
-      for (int i = 0; i < kSteps; ++i) rank.step();
-    });
-  };
-  double one_ms = kInfinity, all_ms = kInfinity, one_wall_ms = kInfinity, all_wall_ms = kInfinity;
-  for (int round = 0; round < rounds; ++round) {
-    std::vector<double> busy_ms(ranks);
-    one_wall_ms =
-        std::min(one_wall_ms, milliseconds(CLOCK_MONOTONIC, [&] { busy_ms[0] = train(all[0]); }));
-    one_ms = std::min(one_ms, busy_ms[0]);
-    all_wall_ms = std::min(all_wall_ms, milliseconds(CLOCK_MONOTONIC, [&] {
-                             std::vector<std::jthread> threads;
-                             for (int i = 0; i < ranks; ++i) {
-                               threads.emplace_back([&, i] { busy_ms[i] = train(all[i]); });
-                             }
-                           }));
-    all_ms = std::min(all_ms, *std::max_element(busy_ms.begin(), busy_ms.end()));
-  }
-  const double tokens = 1e3 * kSteps * kBatch * GptOptions::preset("small").context;
-  return {{"ranks", ranks},
-          {"tokens_per_s_one", tokens / one_ms},
-          {"tokens_per_s_all", ranks * tokens / all_ms},
-          {"ratio", ranks * one_ms / all_ms},
-          {"ratio_by_the_clock", ranks * one_wall_ms / all_wall_ms}};
-}
-
 int run(int count, char** words) {
   bool json = false;
-  int rounds = 40, ranks = 1;
+  int rounds = 40;
   for (int i = 1; i < count; ++i) {
     const std::string word = words[i];
     if (word == "--json") {
       json = true;
     } else if (word == "--rounds" && i + 1 < count) {
       rounds = std::max(1, std::atoi(words[++i]));
-    } else if (word == "--ranks" && i + 1 < count) {
-      ranks = std::max(1, std::atoi(words[++i]));
     } else {
-      std::fprintf(stderr, "usage: train_bench [--json] [--rounds N] [--ranks N]\n");
+      std::fprintf(stderr, "usage: train_bench [--json] [--rounds N]\n");
       return 2;
     }
   }
-  nlohmann::ordered_json result =
-      ranks > 1 ? compare_ranks(ranks, rounds) : compare_with_products(rounds);
+  nlohmann::ordered_json result = compare_with_products(rounds);
   result["machine"] = machine();
   result["compiler"] = __VERSION__;
   result["date"] = today();

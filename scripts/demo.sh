@@ -6,9 +6,9 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 build_packages | install_missing
 build_preset release
-scripts/kjv.sh build/data/kjv.txt
 
-main_job=(build/release/apps/thinwire compare --data build/data/kjv.txt --out out/demo)
+main_job=(build/release/apps/thinwire compare --methods adamw,demo,distro,distro:delay=1
+          --sites 4 --steps 2000 --seeds 3 --link 100mbit,50ms --out out/demo)
 
+# Ends by naming the report.
 "${main_job[@]}" "$@"
-echo "report: out/demo/report.md"

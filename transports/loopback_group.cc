@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "thinwire/error.h"
@@ -70,15 +71,18 @@ std::string LoopbackGroup::who_is_missing() const {
 namespace {
 
 // Sums run in member order, element by element, so the bits do not depend on who computes them.
+// `out` may be the very place in one source that it is the mean of: nobody else reads that place.
 void mean_of(const std::vector<const float*>& sources, std::size_t begin, Floats out) {
-  std::copy_n(sources[0] + begin, out.size(), out.data());
-  for (std::size_t member = 1; member < sources.size(); ++member) {
-    const float* source = sources[member] + begin;
-    for (std::size_t i = 0; i < out.size(); ++i) out[i] += source[i];
-  }
+  std::array<float, 1024> sum;
   const float count = static_cast<float>(sources.size());
-  if (sources.size() > 1) {
-    for (float& value : out) value /= count;
+  for (std::size_t done = 0; done < out.size(); done += sum.size()) {
+    const std::size_t size = std::min(sum.size(), out.size() - done);
+    std::copy_n(sources[0] + begin + done, size, sum.data());
+    for (std::size_t member = 1; member < sources.size(); ++member) {
+      const float* source = sources[member] + begin + done;
+      for (std::size_t i = 0; i < size; ++i) sum[i] += source[i];
+    }
+    for (std::size_t i = 0; i < size; ++i) out[done + i] = sum[i] / count;
   }
 }
 
@@ -114,9 +118,9 @@ class LoopbackCollective final : public Collective {
     for (int member = 0; member <= size(); ++member) {
       cuts[member] = whole.size() * member / size();
     }
-    sums_.resize(cuts[member_ + 1] - cuts[member_]);
-    reduce_scatter_mean(whole, sums_, cuts);
-    all_gather(sums_, whole, cuts);
+    const Floats mine = whole.subspan(cuts[member_], cuts[member_ + 1] - cuts[member_]);
+    reduce_scatter_mean(whole, mine, cuts);
+    all_gather(mine, whole, cuts);
   }
 
   void broadcast(Floats data, int root) override {
@@ -146,7 +150,6 @@ class LoopbackCollective final : public Collective {
   LoopbackGroup& group_;
   int member_;
   Traffic traffic_;
-  std::vector<float> sums_;
 };
 
 }  // namespace

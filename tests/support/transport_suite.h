@@ -75,6 +75,10 @@ TEST_P(CollectiveSuite, ReduceScatterGivesTheMeanInMemberOrder) {
         std::vector<float> mine(cuts[member + 1] - cuts[member]);
         transport->collective(member).reduce_scatter_mean(whole, mine, cuts);
         EXPECT_TRUE(std::equal(mine.begin(), mine.end(), expected.begin() + cuts[member]));
+        std::vector<float> in_place = noise_vector(member, size);
+        const Floats part = Floats(in_place).subspan(cuts[member], mine.size());
+        transport->collective(member).reduce_scatter_mean(in_place, part, cuts);
+        EXPECT_TRUE(std::equal(part.begin(), part.end(), mine.begin()));
       });
     }
   }
