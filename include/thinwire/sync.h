@@ -46,6 +46,8 @@ class Sync {
  public:
   virtual ~Sync() = default;
 
+  // Is this step's round over already? Then this site is behind and says nothing in it.
+  virtual bool missed(const Step&) const { return false; }
   // Called once, by the trainer, before the first exchange.
   virtual void open(Dialect dialect) = 0;
   virtual int delay() const = 0;
@@ -83,6 +85,7 @@ class DelayedSync final : public Sync {
   };
   DelayedSync(Exchange& far, Options options);  // throws UsageError for a delay out of range
   void open(Dialect dialect) override;
+  bool missed(const Step& step) const override { return far_.missed(round_of(step, 0)); }
   int delay() const override { return options_.delay; }
   bool reduces() const override { return false; }
   Heard exchange(const Step& step, int phase, std::uint64_t state_hash, Update mine) override;
