@@ -130,12 +130,12 @@ Update Demo::apply(const Step& step, Shard& shard, std::span<const Contribution>
 }
 
 void Demo::take_back(const Step& said, Shard& shard, const Update& unheard) {
-  if (unheard.picks.positions.empty()) return;
   const Floats residual = shard.state("residual");
   const Slot sent = slot(shard, said.index);
   for (std::size_t i = 0; i < shard.tiles().size(); ++i) {
     const Floats of_tile = coefficients(shard.tiles()[i], residual);
-    for (std::size_t pick = 0; pick < unheard.picks.counts[i]; ++pick) {
+    const std::size_t count = unheard.picks.counts.empty() ? 0 : unheard.picks.counts[i];
+    for (std::size_t pick = 0; pick < count; ++pick) {
       const std::size_t at = i * options_.k + pick;
       of_tile[static_cast<std::size_t>(sent.positions[at])] += sent.values[at];
     }

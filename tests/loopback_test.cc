@@ -27,6 +27,7 @@ std::unique_ptr<Transport> make_loopback(const TransportOptions& options) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Loopback, CollectiveSuite, testing::Values(&make_loopback));
+INSTANTIATE_TEST_SUITE_P(Loopback, AllReduceSuite, testing::Values(&make_loopback));
 INSTANTIATE_TEST_SUITE_P(Loopback, ExchangeSuite, testing::Values(&make_loopback));
 
 const LinkOptions kSlow{.rate = 1e6, .delay = 0.5};

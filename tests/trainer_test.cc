@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
+#include <thread>
 
 #include "optimizers/adamw.h"
 #include "optimizers/demo.h"
@@ -107,6 +110,48 @@ TEST(Trainer, SgdWithNesterovFollowsItsFormula) {
       x -= 0.1 * (g + 0.9 * m);
     }
     EXPECT_NEAR(got[256 * 40 + i], x, 1e-5);
+  }
+}
+
+// Site 2 sleeps in step 4 while the others close rounds without it.
+SiteRunOptions sleepy_run(int ranks, int delay) {
+  SiteRunOptions run;
+  run.world = {.sites = 3, .ranks = ranks, .deadline = std::chrono::milliseconds(150)};
+  run.steps = 16;
+  run.optimizer = [delay] { return std::make_unique<Demo>(Demo::distro(delay)); };
+  run.model = [](int site, int) {
+    return std::make_unique<ToyModel>(ToyOptions{.site = site, .parameters = one_matrix()});
+  };
+  run.before_step = [](Trainer& trainer, LoopbackWorld&, int site, int) {
+    if (site == 2 && trainer.steps_done() == 4) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(700));
+    }
+  };
+  return run;
+}
+
+TEST(Trainer, ASiteThatIsBehindAppliesTheRoundsItMissedWithoutAWord) {
+  for (const auto& [ranks, delay] : {std::pair{1, 0}, {2, 0}, {1, 1}, {2, 3}}) {
+    SiteRunOptions run = sleepy_run(ranks, delay);
+    std::atomic<int> gradients = 0;
+    run.model = [&](int site, int rank) {
+      auto toy = ToyOptions{.site = site, .parameters = one_matrix()};
+      if (site == 2 && rank == 0) toy.is_bad = [&](std::uint64_t) { return ++gradients < 0; };
+      return std::make_unique<ToyModel>(toy);
+    };
+    const std::vector<RankOutcome> outcomes = run_sites(run);
+    for (const RankOutcome& outcome : outcomes) EXPECT_EQ(outcome.hash, outcomes[0].hash);
+    int caught_up = 0;
+    for (std::uint64_t step = 0; step < run.steps; ++step) {
+      const StepReport& report = outcomes[2 * ranks].reports[step];
+      EXPECT_EQ(report.caught_up, outcomes[3 * ranks - 1].reports[step].caught_up) << step;
+      EXPECT_EQ(std::isnan(report.loss), report.caught_up);
+      EXPECT_TRUE(report.diverged.empty());
+      caught_up += report.caught_up ? 1 : 0;
+      EXPECT_FALSE(outcomes[0].reports[step].caught_up);
+    }
+    EXPECT_GE(caught_up, 2) << ranks << " ranks, delay " << delay;
+    EXPECT_EQ(gradients, static_cast<int>(run.steps) - caught_up);
   }
 }
 

@@ -99,6 +99,12 @@ RoundResult LoopbackHub::collect(int member, const Round& round) {
   return heard;
 }
 
+bool LoopbackHub::missed(int member, const Round& round) const {
+  std::lock_guard lock(mutex_);
+  const auto it = rounds_.find(round);
+  return it != rounds_.end() && it->second.closed && !it->second.included[site_of(member)];
+}
+
 RoundResult LoopbackHub::result(int member, const Entry& entry) {
   RoundResult heard;
   std::uint64_t bytes = 0;
@@ -162,6 +168,7 @@ class LoopbackExchange final : public Exchange {
     hub_.post(member_, round, std::move(frame));
   }
   RoundResult collect(const Round& round) override { return hub_.collect(member_, round); }
+  bool missed(const Round& round) const override { return hub_.missed(member_, round); }
   Traffic traffic() const override { return hub_.traffic(member_); }
 
  private:

@@ -25,6 +25,7 @@ class LoopbackHub {
 
   void post(int member, const Round& round, Bytes frame);
   RoundResult collect(int member, const Round& round);
+  bool missed(int member, const Round& round) const;
   Traffic traffic(int member) const;
   double now(int member) const;
   void spend(int member, double seconds);

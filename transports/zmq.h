@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "thinwire/collective.h"
+#include "thinwire/error.h"
 #include "thinwire/exchange.h"
 
 namespace thinwire {
@@ -36,6 +37,10 @@ struct ZmqLinkOptions {
 };
 
 // The run cannot begin or go on without a hub: nothing of the training is lost. Exit code 4.
+struct HubLost : Error {
+  using Error::Error;
+};
+
 class ZmqLink {
  public:
   // Says hello and waits until the run begins: every site is there. `agreement` and `agreed` are what

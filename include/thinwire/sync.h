@@ -46,7 +46,7 @@ class Sync {
  public:
   virtual ~Sync() = default;
 
-  // Is this step's round over already? Then this site is behind and says nothing in it.
+  // Is this step's round over already? Then this site is behind; it listens and says nothing.
   virtual bool missed(const Step&) const { return false; }
   // Called once, by the trainer, before the first exchange.
   virtual void open(Dialect dialect) = 0;
@@ -56,6 +56,9 @@ class Sync {
   // `state_hash`: of the replicated state that `mine` was made from; compared between sites.
   // phase > 0 is exchanged without delay.
   virtual Heard exchange(const Step& step, int phase, std::uint64_t state_hash, Update mine) = 0;
+
+  // Phase 0 of a step whose round was missed: as exchange, with nothing said.
+  virtual Heard listen(const Step& step, std::uint64_t state_hash);
 
   virtual Traffic traffic() const = 0;
   // Sites whose frame could not be used, with the reason, since the last call.
@@ -89,6 +92,7 @@ class DelayedSync final : public Sync {
   int delay() const override { return options_.delay; }
   bool reduces() const override { return false; }
   Heard exchange(const Step& step, int phase, std::uint64_t state_hash, Update mine) override;
+  Heard listen(const Step& step, std::uint64_t state_hash) override;
   Traffic traffic() const override;
   std::vector<std::string> take_complaints() override;
 
@@ -103,6 +107,8 @@ class DelayedSync final : public Sync {
     Update update;
   };
   Round round_of(const Step& step, int phase) const;
+  // Puts phase 0 of a step in flight and collects the round that is due, if one is.
+  Heard collect_due(Said said);
   Heard collect(const Round& round, Said said);
   Result<Judged> judge(const SiteFrame& frame, const Round& round) const;
   void complain(const Round& round, int site, const std::string& why);
@@ -110,7 +116,7 @@ class DelayedSync final : public Sync {
   Exchange& far_;
   Options options_;
   Dialect dialect_;
-  std::deque<Said> in_flight_;  // oldest first, at most `delay` rounds
+  std::deque<Said> in_flight_;  // oldest first, at most `delay` rounds; missed ones are empty
   std::vector<std::string> complaints_;
   std::uint64_t refused_ = 0;
 };

@@ -29,10 +29,11 @@ struct TrainerOptions {
 
 struct StepReport {
   std::uint64_t index = 0;
-  float loss = 0.0f;  // of this rank's part of the batch, before the step
+  float loss = 0.0f;  // of this rank's part of the batch, before the step; NaN when caught_up
   float lr = 0.0f;
-  double gradient_norm = 0.0;  // of the site's gradient; NaN when it was not finite
+  double gradient_norm = 0.0;  // of the site's gradient; NaN when it was not finite, or caught_up
   bool skipped = false;        // this site had nothing finite to say
+  bool caught_up = false;      // the round was over: this site applied it without a word of its own
   int heard = 0;               // sites whose updates were applied
   std::vector<int> diverged;   // sites whose replicated state differed when they spoke
   double compute_s = 0.0;      // CPU time of this rank's thread in model and optimizer

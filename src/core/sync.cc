@@ -9,6 +9,10 @@
 
 namespace thinwire {
 
+Heard Sync::listen(const Step& step, std::uint64_t state_hash) {
+  return exchange(step, 0, state_hash, {});
+}
+
 void AllReduceSync::open(Dialect dialect) { dialect_ = std::move(dialect); }
 
 // The weight of a site (1: it speaks, 0: its gradient was not finite) is averaged with its values,
@@ -47,6 +51,14 @@ Heard DelayedSync::exchange(const Step& step, int phase, std::uint64_t state_has
   far_.post(round, seal(header, encode(mine, {dialect_.floats, dialect_.tile_coefficients})));
   Said said{step, state_hash, std::move(mine)};
   if (phase > 0) return collect(round, std::move(said));
+  return collect_due(std::move(said));
+}
+
+Heard DelayedSync::listen(const Step& step, std::uint64_t state_hash) {
+  return collect_due({step, state_hash, {}});
+}
+
+Heard DelayedSync::collect_due(Said said) {
   in_flight_.push_back(std::move(said));
   if (in_flight_.size() <= static_cast<std::size_t>(options_.delay)) return {};
   Said due = std::move(in_flight_.front());

@@ -85,6 +85,8 @@ class Trainer::Body {
 
  private:
   Dialect dialect() const;
+  bool missed(const Step& step);
+  Update compute(const Step& step, StepReport& report);
   Update extract(Step step, StepReport& report);
   Heard exchange(const Step& step, int phase, Update mine, StepReport& report);
   Update apply(Step step, const Heard& heard, StepReport& report);
@@ -125,14 +127,9 @@ StepReport Trainer::Body::step() {
   StepReport report;
   report.index = index_;
   report.lr = step.lr;
+  report.caught_up = missed(step);
   double cpu = thread_cpu_s();
-
-  units_.begin_step();
-  units_.take_from(optimizer_.gradient_point(step, shard_));
-  report.loss = model_.loss_and_grad(units_, step);
-  units_.end_step();
-  units_.take_from(shard_.params());
-  Update said = extract(step, report);
+  Update said = compute(step, report);
   report.compute_s = thread_cpu_s() - cpu;
 
   // A method with several phases answers until nothing is left to say; one phase is the rule. The
@@ -146,6 +143,31 @@ StepReport Trainer::Body::step() {
   }
   ++index_;
   return report;
+}
+
+// One decision for all ranks of the site: a round counts as missed when every one knows it to be over.
+bool Trainer::Body::missed(const Step& step) {
+  if (traits_.meeting != Meeting::gather) return false;
+  std::array<float, 1> share{sync_.missed(step) ? 1.0f : 0.0f};
+  if (near_.size() > 1) near_.all_reduce_mean(share);
+  return share[0] == 1.0f;
+}
+
+// What this site says in the step: nothing when it is behind, so that it catches up without
+// computing gradients that nobody would hear.
+Update Trainer::Body::compute(const Step& step, StepReport& report) {
+  if (report.caught_up) {
+    report.loss = std::numeric_limits<float>::quiet_NaN();
+    report.gradient_norm = std::numeric_limits<double>::quiet_NaN();
+    optimizer_.take_back(step, shard_, {});
+    return {};
+  }
+  units_.begin_step();
+  units_.take_from(optimizer_.gradient_point(step, shard_));
+  report.loss = model_.loss_and_grad(units_, step);
+  units_.end_step();
+  units_.take_from(shard_.params());
+  return extract(step, report);
 }
 
 // A gradient that is not finite on any rank is folded into no residual: the site says nothing.
@@ -162,6 +184,7 @@ Update Trainer::Body::extract(Step step, StepReport& report) {
              ": the gradient is not finite; this site's contribution is skipped, " +
              std::to_string(skipped_) + " so far");
   }
+  optimizer_.take_back(step, shard_, {});
   return {};
 }
 
@@ -173,7 +196,8 @@ Heard Trainer::Body::exchange(const Step& step, int phase, Update mine, StepRepo
   }
   const double wall = wall_s();
   const std::uint64_t state = sync_.reduces() ? 0 : shard_hash(shard_);
-  heard = sync_.exchange(step, phase, state, std::move(mine));
+  heard = report.caught_up && phase == 0 ? sync_.listen(step, state)
+                                         : sync_.exchange(step, phase, state, std::move(mine));
   report.exchange_s += wall_s() - wall;
   for (const std::string& complaint : sync_.take_complaints()) log_warn(complaint);
   return heard;

@@ -1,0 +1,139 @@
+// The hub's side of SiteRounds: what it says of rounds, and what must be said to it.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "thinwire/error.h"
+#include "transports/zmq_rounds_internal.h"
+
+namespace thinwire::hub {
+namespace {
+
+// The hub takes no round further than this ahead of the first open one; and a site keeps no result
+// that it did not ask for further than this ahead of its ranks.
+constexpr std::uint64_t kAhead = 16;
+
+// The frame is lent to the message, not copied.
+Bytes encode_post(const Slot& slot, Bytes& frame) {
+  Message message = Post{slot, std::move(frame)};
+  Bytes bytes = encode(message);
+  frame = std::move(std::get<Post>(message).frame);
+  return bytes;
+}
+
+// Why these frames cannot be the result of a round for that site, or an empty text.
+std::string judge(const Closed& closed, std::uint32_t site, bool has_own) {
+  const std::string round = "the hub's result of round " + std::to_string(closed.slot.round.number);
+  if (closed.included && !has_own) return round + " counts a frame that this site never posted";
+  if (closed.slot.kind == Kind::reduce) {
+    return closed.frames.size() <= 1 ? "" : round + " holds several means";
+  }
+  int last = -1;
+  for (const SiteFrame& frame : closed.frames) {
+    if (frame.site <= last || frame.site == static_cast<int>(site)) {
+      return round + " holds a frame of site " + std::to_string(frame.site) + " out of place";
+    }
+    last = frame.site;
+  }
+  return "";
+}
+
+}  // namespace
+
+bool SiteRounds::welcome(std::uint32_t site, std::uint64_t next_round, bool other_hub) {
+  site_ = site;
+  for (Course& course : courses_) {
+    course.open = other_hub ? next_round : std::max(course.open, next_round);
+  }
+  for (auto& [key, entry] : rounds_) {
+    if (other_hub && key.number >= next_round && entry.closed > 0) {
+      if (entry.collected > 0) return false;
+      reopen(entry);
+    }
+    for (Part& part : entry.parts) {
+      part.taken = false;
+      part.said_at = part.asked_at = kNever;
+    }
+  }
+  return true;
+}
+
+void SiteRounds::reopen(Entry& entry) {
+  for (Part& part : entry.parts) {
+    for (const SiteFrame& frame : part.frames) entry.bytes -= frame.bytes.size();
+    part.frames.clear();
+    part.absent.clear();
+    part.closed = part.included = false;
+  }
+  entry.closed = 0;
+}
+
+void SiteRounds::taken(const Slot& slot) {
+  const auto it = rounds_.find(key(slot));
+  if (it == rounds_.end() || slot.part >= options_.parts) return;
+  it->second.parts[slot.part].taken = true;
+}
+
+std::string SiteRounds::close(Closed closed, std::size_t bytes) {
+  const Slot& slot = closed.slot;
+  if (slot.part >= options_.parts) return "the hub sends results of ranks that this site lacks";
+  traffic_of(slot).bytes_received += bytes;
+  Course& course = this->course(slot.kind);
+  // Rounds close in order.
+  if (slot.round.phase == 0) course.open = std::max(course.open, slot.round.number + 1);
+  const std::uint64_t position = course.position();
+  const bool of_use = slot.round.number >= position && slot.round.number < position + kAhead;
+  if (!find(slot) && !of_use) return "";
+  Entry& entry = this->entry(slot);
+  Part& part = entry.parts[slot.part];
+  if (part.closed) return "";
+  if (const std::string why = judge(closed, site_, part.own.has_value()); !why.empty()) return why;
+  for (const SiteFrame& frame : closed.frames) entry.bytes += frame.bytes.size();
+  if (part.own && !closed.included) ++traffic_of(slot).refused;
+  part.frames = std::move(closed.frames);
+  part.absent = std::move(closed.absent);
+  part.included = closed.included;
+  part.closed = true;
+  ++entry.closed;
+  return "";
+}
+
+std::optional<Bundle> SiteRounds::bundle(const Slot& slot) const {
+  if (slot.part >= options_.parts || !ready(slot)) return std::nullopt;
+  const Part& part = find(slot)->parts[slot.part];
+  return Bundle{slot, all_frames(part, slot.kind), part.absent};
+}
+
+std::optional<Bytes> SiteRounds::next(double now) {
+  for (Kind kind : {Kind::gather, Kind::reduce}) {
+    const Key first{kind, course(kind).position(), 0};
+    const std::uint64_t end = first_lacking(kind) + kAhead;
+    for (auto it = rounds_.lower_bound(first); it != rounds_.end(); ++it) {
+      if (it->first.kind != kind || it->first.number >= end) break;
+      if (it->second.closed == options_.parts) continue;
+      if (auto bytes = next_of(it->first, it->second, now)) return bytes;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Bytes> SiteRounds::next_of(const Key& key, Entry& entry, double now) {
+  Slot slot{{0, key.number, key.phase}, key.kind, 0};
+  for (; slot.part < options_.parts; ++slot.part) {
+    Part& part = entry.parts[slot.part];
+    if (part.closed) continue;
+    if (part.own && !part.taken) {
+      if (now - part.said_at < options_.again_s) continue;
+      part.said_at = now;
+      Bytes bytes = encode_post(slot, *part.own);
+      traffic_of(slot).bytes_sent += bytes.size();
+      return bytes;
+    }
+    if (!part.awaited || now - std::max(part.said_at, part.asked_at) < options_.again_s) continue;
+    part.asked_at = now;
+    return encode(Want{slot});
+  }
+  return std::nullopt;
+}
+
+}  // namespace thinwire::hub
