@@ -24,6 +24,7 @@ SiteRounds::Course& SiteRounds::begin(const Slot& slot) {
   Course& course = this->course(slot.kind);
   if (!course.begun) course.next.assign(options_.parts, slot.round.number);
   course.begun = true;
+  course.highest = std::max(course.highest, slot.round.number);
   return course;
 }
 
@@ -150,14 +151,6 @@ std::uint64_t SiteRounds::first_lacking(Kind kind) const {
   Slot slot{{0, course(kind).position(), 0}, kind, 0};
   while (ready(slot)) ++slot.round.number;
   return slot.round.number;
-}
-
-std::uint64_t SiteRounds::next_round() const {
-  std::uint64_t first = std::numeric_limits<std::uint64_t>::max();
-  for (Kind kind : {Kind::gather, Kind::reduce}) {
-    if (course(kind).begun) first = std::min(first, first_lacking(kind));
-  }
-  return first == std::numeric_limits<std::uint64_t>::max() ? 0 : first;
 }
 
 }  // namespace thinwire::hub

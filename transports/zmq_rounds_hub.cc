@@ -1,6 +1,7 @@
 // The hub's side of SiteRounds: what it says of rounds, and what must be said to it.
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "thinwire/error.h"
@@ -40,32 +41,45 @@ std::string judge(const Closed& closed, std::uint32_t site, bool has_own) {
 
 }  // namespace
 
-bool SiteRounds::welcome(std::uint32_t site, std::uint64_t next_round, bool other_hub) {
+void SiteRounds::welcome(std::uint32_t site, std::uint64_t next_round, bool other_hub) {
   site_ = site;
   for (Course& course : courses_) {
     course.open = other_hub ? next_round : std::max(course.open, next_round);
   }
   for (auto& [key, entry] : rounds_) {
-    if (other_hub && key.number >= next_round && entry.closed > 0) {
-      if (entry.collected > 0) return false;
-      reopen(entry);
-    }
     for (Part& part : entry.parts) {
       part.taken = false;
       part.said_at = part.asked_at = kNever;
     }
   }
-  return true;
 }
 
-void SiteRounds::reopen(Entry& entry) {
-  for (Part& part : entry.parts) {
-    for (const SiteFrame& frame : part.frames) entry.bytes -= frame.bytes.size();
-    part.frames.clear();
-    part.absent.clear();
-    part.closed = part.included = false;
+std::uint64_t SiteRounds::next_round() const {
+  std::optional<std::uint64_t> first;
+  for (Kind kind : {Kind::gather, Kind::reduce}) {
+    if (!course(kind).begun) continue;
+    // A later phase of the round that the ranks are in may still come.
+    const std::uint64_t of_kind = std::min(first_lacking(kind), course(kind).highest);
+    first = std::min(first.value_or(of_kind), of_kind);
   }
-  entry.closed = 0;
+  return first.value_or(0);
+}
+
+std::uint64_t SiteRounds::step() const {
+  return std::max(course(Kind::gather).highest, course(Kind::reduce).highest);
+}
+
+std::vector<Slot> SiteRounds::ahead() const {
+  std::vector<Slot> slots;
+  const std::uint64_t first = next_round();
+  for (const auto& [key, entry] : rounds_) {
+    if (key.number < first || entry.closed != options_.parts) continue;
+    slots.push_back({{0, key.number, key.phase}, key.kind, 0});
+  }
+  std::sort(slots.begin(), slots.end(), [](const Slot& a, const Slot& b) {
+    return std::tie(a.round, a.kind) < std::tie(b.round, b.kind);
+  });
+  return slots;
 }
 
 void SiteRounds::taken(const Slot& slot) {

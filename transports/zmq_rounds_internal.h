@@ -38,16 +38,19 @@ class SiteRounds {
 
   // ---- the hub's side
 
-  // Everything is to be said again. With another hub its word counts: results of rounds that it has
-  // still open are void. Returns false when such a result was already collected: two histories.
-  bool welcome(std::uint32_t site, std::uint64_t next_round, bool other_hub);
+  // Everything is to be said again. Another hub may not know of all that an earlier one closed.
+  void welcome(std::uint32_t site, std::uint64_t next_round, bool other_hub);
   void taken(const Slot& slot);
   // Returns why the result cannot be, or an empty text.
   std::string close(Closed closed, std::size_t bytes);
   std::optional<Bundle> bundle(const Slot& slot) const;
   // The next post or question that is due, encoded.
   std::optional<Bytes> next(double now);
-  std::uint64_t next_round() const;            // the first of which a result is lacking
+  // For a hello: all rounds below next_round() are closed and over, and of later ones the results of
+  // ahead() are here.
+  std::uint64_t next_round() const;
+  std::vector<Slot> ahead() const;
+  std::uint64_t step() const;  // the highest round that a rank has spoken of
 
  private:
   struct Key {
@@ -79,6 +82,7 @@ class SiteRounds {
   struct Course {
     bool begun = false;
     std::vector<std::uint64_t> next;  // by part: one above the last collected number
+    std::uint64_t highest = 0;        // number that was posted or waited for
     std::uint64_t open = 0;           // the hub has closed all before this one
     std::uint64_t position() const;   // the least of next
   };
@@ -93,7 +97,6 @@ class SiteRounds {
   Traffic& traffic_of(const Slot& slot);
   std::uint64_t first_lacking(Kind kind) const;
   std::optional<Bytes> next_of(const Key& key, Entry& entry, double now);
-  void reopen(Entry& entry);
   void forget_old(Kind kind);
 
   SiteRoundsOptions options_;
