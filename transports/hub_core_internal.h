@@ -7,7 +7,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,6 +31,8 @@ struct CoreOptions {
   double shortest_s = 1.0;
   std::size_t rounds_kept = 64;    // closed rounds kept for sites that are behind
   std::size_t bytes_max = std::size_t{2} << 30;  // of all frames held; oldest closed rounds go first
+  // Of a peer, for people: log and status. Without it the peer's own bytes are shown.
+  std::function<std::string(const Peer&)> address;
 };
 
 struct Out {

@@ -1,6 +1,6 @@
 // What sites and the hub say to each other, as values and as bytes. docs/far_link.md is the law.
-// Bytes from outside are judged before use: decode never allocates more than it was handed, and one
-// value has one encoding. Pure functions, safe from any thread. Internal to transports/ and apps/.
+// Bytes from outside are judged before use: what decode allocates is bounded by what it was handed, and
+// one value has one encoding. Pure functions, safe from any thread. Internal to transports/ and apps/.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,14 @@ namespace thinwire::hub {
 
 inline constexpr std::uint8_t kProtocol = 1;
 inline constexpr std::size_t kNameMax = 64;             // site names: letters, digits, '-', '_', '.'
-inline constexpr std::size_t kTextMax = 64 << 10;       // reasons, descriptions, status
+inline constexpr std::size_t kRunMax = 256;             // run ids: printable ASCII
+inline constexpr std::size_t kTextMax = 64 << 10;       // reasons, descriptions
+inline constexpr std::size_t kStatusMax = 1 << 20;
 inline constexpr std::size_t kPartsMax = 1024;          // ranks of a site
 inline constexpr std::size_t kSitesMax = 1024;
+inline constexpr std::size_t kAheadMax = 4096;
+inline constexpr std::uint32_t kPhaseMax = 255;
+inline constexpr std::uint32_t kNoNumber = 0xffffffff;
 
 // gather: frames are relayed as they are. reduce: frames are fp32 vectors of one length that the hub
 // averages in site order, so that a site sends and receives one copy.
@@ -42,8 +47,13 @@ struct Hello {
   std::uint64_t agreement = 0;
   std::string agreed;        // "key = value" lines behind the agreement, to name the first difference
   std::uint32_t parts = 1;   // ranks of the site
-  // The first round of which this site has not yet got the result; 0 at the start of a run.
+  // What a restarted hub must know. This site has the results of all rounds below next_round, and no
+  // phase of those is yet to come: it is at most the highest round the site has posted or asked for.
   std::uint64_t next_round = 0;
+  // The rounds from next_round on that it has results of, for all its parts; ascending, epoch and part 0.
+  std::vector<Slot> ahead;
+  std::uint32_t number = kNoNumber;  // from the last Welcome
+  std::uint32_t epoch = 0;           // the newest it was told
 };
 struct Post {
   Slot slot;
@@ -105,7 +115,12 @@ struct Status {
 using Message = std::variant<Hello, Post, Want, Bundle, Ping, Bye, AskStatus, Welcome, Refused, Taken,
                              Closed, Missing, Pong, Status>;
 
-Bytes encode(const Message& message);
+// Why that value cannot be sent (too long, out of order, out of range); empty if it can.
+std::string fault(const Message& message);
+Bytes encode(const Message& message);  // of a message without fault
+std::size_t encoded_size(const Message& message);
 Result<Message> decode(ByteView bytes);
+// A message of another version of the protocol: Refused is the answer that every version can read.
+bool other_version(ByteView bytes);
 
 }  // namespace thinwire::hub
