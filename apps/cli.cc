@@ -3,10 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <deque>
 #include <iostream>
+#include <memory>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "apps/far_flags.h"
 #include "apps/version.h"
 #include "thinwire/error.h"
 
@@ -93,6 +95,7 @@ class Parser {
               "Comma list, as in adamw,distro:delay=1 (adamw,demo,distro)");
     add_value(train_, "--method", "run.methods", "One of `thinwire optimizers` (distro)");
     for (CLI::App* verb : {compare_, train_}) add_run_flags(verb);
+    far_ = std::make_unique<FarFlags>(app_);
   }
 
   CommandLine parse(int argc, char** argv) {
@@ -104,13 +107,14 @@ class Parser {
       app_.exit(wanted, std::cout, std::cerr);
       return command;
     } catch (const CLI::ParseError& error) {
-      const bool command_known = compare_->parsed() || train_->parsed() || optimizers_->parsed();
-      if (!command_known && argc > 1 && argv[1][0] != '-') {
+      if (app_.get_subcommands().empty() && argc > 1 && argv[1][0] != '-') {
         throw UsageError("unknown command '" + std::string(argv[1]) +
-                         "'; known: compare, train, optimizers; see thinwire --help");
+                         "'; known: compare, train, optimizers, hub, keygen, status; see thinwire "
+                         "--help");
       }
       throw UsageError(std::string(error.what()) + "; see thinwire --help");
     }
+    if (take_far_verb(command)) return command;
     command.json = json_;
     command.print_config = print_config_;
     command.verb = compare_->parsed() ? Verb::compare
@@ -135,6 +139,17 @@ class Parser {
     std::string text;
     CLI::Option* option = nullptr;
   };
+
+  // Verbs of the far link have no run's settings.
+  bool take_far_verb(CommandLine& command) const {
+    if (far_->wants_hub()) command.verb = Verb::hub;
+    if (far_->wants_keygen()) command.verb = Verb::keygen;
+    if (far_->wants_status()) command.verb = Verb::status;
+    command.hub = far_->hub;
+    command.keygen_file = far_->keygen_file;
+    command.status = far_->status;
+    return command.verb != Verb::done;
+  }
 
   // All of them before any is judged: one may name the methods.
   void add_settings(FlatConfig& config) const {
@@ -172,6 +187,7 @@ class Parser {
   CLI::App* compare_ = nullptr;
   CLI::App* train_ = nullptr;
   CLI::App* optimizers_ = nullptr;
+  std::unique_ptr<FarFlags> far_;
   std::deque<Value> values_;  // CLI11 keeps references into it
   std::vector<std::string> lrs_;
   std::vector<std::string> sets_;

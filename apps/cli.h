@@ -3,11 +3,13 @@
 
 #include <string>
 
+#include "apps/hub_command.h"
 #include "apps/options.h"
+#include "apps/status_command.h"
 
 namespace thinwire::app {
 
-enum class Verb { compare, train, optimizers, done };
+enum class Verb { compare, train, optimizers, hub, keygen, status, done };
 
 struct CommandLine {
   Verb verb = Verb::done;  // done: help or version was printed
@@ -15,6 +17,9 @@ struct CommandLine {
   bool json = false;
   bool print_config = false;
   std::string text;  // the command as it was given
+  HubCommand hub;
+  StatusCommand status;
+  std::string keygen_file;
 };
 
 // Throws UsageError for flags that are unknown, malformed or lack a value.

@@ -10,8 +10,11 @@
 
 #include "apps/cli.h"
 #include "apps/compare.h"
+#include "apps/hub_command.h"
+#include "apps/keygen_command.h"
 #include "apps/report.h"
 #include "apps/runner.h"
+#include "apps/status_command.h"
 #include "apps/table.h"
 #include "thinwire/error.h"
 
@@ -59,6 +62,9 @@ void list_optimizers(const OptimizerCatalog& catalog) {
 void run(const CommandLine& command, const OptimizerCatalog& catalog) {
   if (command.verb == Verb::done) return;
   if (command.verb == Verb::optimizers) return list_optimizers(catalog);
+  if (command.verb == Verb::hub) return run_hub(command.hub, stop);
+  if (command.verb == Verb::keygen) return run_keygen(command.keygen_file);
+  if (command.verb == Verb::status) return run_status(command.status);
   const RunOptions options = resolve(command.config, catalog);
   if (command.verb == Verb::train && options.methods.size() != 1) {
     throw UsageError("train takes one method; use compare for several");

@@ -1,9 +1,9 @@
 // The far link across the internet: sites dial a hub over TCP (ZeroMQ), CURVE-encrypted unless both
 // ends are on the loopback interface. Sites may sit behind NAT; only the hub listens.
 //
-// Thread rule: exchange(r) and collective(r) belong to the thread that plays rank r; the link itself
-// may be used from any thread and must outlive them. One I/O thread owns the sockets; what goes wrong
-// in it is thrown by the next post or collect.
+// Thread rule: exchange(r) and collective(r) belong to the thread that plays rank r; the link
+// itself may be used from any thread and must outlive them. One I/O thread owns the sockets; what
+// goes wrong in it is thrown by the next post or collect.
 #pragma once
 
 #include <chrono>
@@ -29,11 +29,11 @@ struct ZmqLinkOptions {
   std::string hub_key;            // the hub's public key; may be empty for loopback addresses alone
   ZmqKeys keys;                   // of this site
   std::string run = "run";
-  std::string site;               // name, unique in the run
+  std::string site;  // name, unique in the run
   int ranks = 1;
   std::chrono::milliseconds connect_timeout{30'000};  // until the first welcome
-  std::chrono::milliseconds peer_timeout{10'000};     // silence after which the hub is taken for dead
-  std::chrono::milliseconds hub_timeout{120'000};     // without any hub: give up
+  std::chrono::milliseconds peer_timeout{10'000};  // silence after which the hub is taken for dead
+  std::chrono::milliseconds hub_timeout{120'000};  // without any hub: give up
 };
 
 // The run cannot begin or go on without a hub: nothing of the training is lost. Exit code 4.
@@ -43,9 +43,9 @@ struct HubLost : Error {
 
 class ZmqLink {
  public:
-  // Says hello and waits until the run begins: every site is there. `agreement` and `agreed` are what
-  // all sites must share (Trainer::agreement; "key = value" lines, to name the first difference).
-  // Throws Error naming what differs, who refused, or that no hub answered.
+  // Says hello and waits until the run begins: every site is there. `agreement` and `agreed` are
+  // what all sites must share (Trainer::agreement; "key = value" lines, to name the first
+  // difference). Throws Error naming what differs, who refused, or that no hub answered.
   ZmqLink(ZmqLinkOptions options, std::uint64_t agreement, std::string agreed);
   ~ZmqLink();  // says goodbye; at most 2 s
 
@@ -61,14 +61,14 @@ class ZmqLink {
 
 struct ZmqHubOptions {
   std::string listen = "tcp://127.0.0.1:5555";
-  ZmqKeys keys;                        // may be empty on loopback addresses alone
-  std::vector<std::string> allowed;    // public keys of sites
+  ZmqKeys keys;                      // may be empty on loopback addresses alone
+  std::vector<std::string> allowed;  // public keys of sites
   std::string run = "run";
   int sites = 2;
   std::chrono::milliseconds peer_timeout{10'000};
   std::chrono::milliseconds round_deadline{60'000};
   std::size_t frame_bytes_max = std::size_t{256} << 20;
-  std::string metrics;                 // address of the Prometheus endpoint, empty: none
+  std::string metrics;  // address of the Prometheus endpoint, empty: none
 };
 
 class ZmqHub {
@@ -78,9 +78,10 @@ class ZmqHub {
   explicit ZmqHub(ZmqHubOptions options);
   ~ZmqHub();
 
-  void run();   // until stop()
-  void stop();  // from any thread or a signal handler
-  std::string address() const;  // with the port that was bound
+  void run();                           // until stop()
+  void stop();                          // from any thread or a signal handler
+  std::string address() const;          // with the port that was bound
+  std::string metrics_address() const;  // likewise; empty without an endpoint
 
  private:
   class Body;

@@ -1,0 +1,30 @@
+#include "apps/far_flags.h"
+
+namespace thinwire::app {
+
+FarFlags::FarFlags(CLI::App& app)
+    : hub_verb_(app.add_subcommand("hub", "Be the meeting point of a run between sites")),
+      keygen_verb_(app.add_subcommand("keygen", "Make a key pair for a hub or a site")),
+      status_verb_(app.add_subcommand("status", "Show how a hub's run is going")) {
+  hub_verb_->add_option("--listen", hub.listen,
+                        "tcp://HOST:PORT; '*' for all (" + hub.listen + ")");
+  hub_verb_->add_option("--keys", hub.keys_file,
+                        "Key file of the hub; needed where others can reach it");
+  hub_verb_->add_option("--allow", hub.allow_file, "File of public keys of sites, one a line");
+  hub_verb_->add_option("--run", hub.run, "Id that all sites of the run give (run)");
+  hub_verb_->add_option("--sites", hub.sites, "Sites of the run, which begins with the last (2)");
+  hub_verb_->add_option("--peer-timeout", hub.peer_timeout_s,
+                        "Seconds of silence after which a site is taken for dead (10)");
+  hub_verb_->add_option("--round-deadline", hub.round_deadline_s,
+                        "Seconds after its first frame when a round closes at the latest (60)");
+  hub_verb_->add_option("--metrics", hub.metrics,
+                        "HOST:PORT or PORT of this machine for Prometheus; none by default");
+  keygen_verb_->add_option("FILE", keygen_file, "To be written; a file that exists stays")
+      ->required();
+  status_verb_->add_option("--hub", status.hub, "tcp://HOST:PORT (" + status.hub + ")");
+  status_verb_->add_option("--keys", status.keys_file, "Key file of a site on the hub's list");
+  status_verb_->add_option("--hub-key", status.hub_key, "The hub's public key");
+  status_verb_->add_flag("--json", status.json, "Print the hub's JSON instead of a table");
+}
+
+}  // namespace thinwire::app

@@ -1,0 +1,32 @@
+// The flags of `thinwire hub`, `keygen` and `status`. Internal to the command line.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "apps/hub_command.h"
+#include "apps/status_command.h"
+
+namespace thinwire::app {
+
+class FarFlags {
+ public:
+  explicit FarFlags(CLI::App& app);  // CLI11 keeps references into this object
+  FarFlags(const FarFlags&) = delete;
+  FarFlags& operator=(const FarFlags&) = delete;
+
+  bool wants_hub() const { return hub_verb_->parsed(); }
+  bool wants_keygen() const { return keygen_verb_->parsed(); }
+  bool wants_status() const { return status_verb_->parsed(); }
+
+  HubCommand hub;
+  StatusCommand status;
+  std::string keygen_file;
+
+ private:
+  CLI::App* hub_verb_;
+  CLI::App* keygen_verb_;
+  CLI::App* status_verb_;
+};
+
+}  // namespace thinwire::app
