@@ -68,8 +68,8 @@ void SiteRounds::post(const Slot& slot, Bytes frame) {
   part.own = std::move(frame);
 }
 
-// A site that is behind asks for several rounds at once, so that catching up takes no round trip for
-// each of them.
+// A site that is behind asks for several rounds at once, so that catching up takes no round trip
+// for each of them.
 void SiteRounds::wait_for(const Slot& slot) {
   const Course& course = begin(slot);
   entry(slot).parts[slot.part].awaited = true;
@@ -80,8 +80,8 @@ void SiteRounds::wait_for(const Slot& slot) {
   }
 }
 
-// A result is given out when all parts have theirs: were the hub lost in between, no rank would have
-// gone on from a round that another rank's new hub decides anew.
+// A result is given out when all parts have theirs: were the hub lost in between, no rank would
+// have gone on from a round that another rank's new hub decides anew.
 bool SiteRounds::ready(const Slot& slot) const {
   const Entry* entry = find(slot);
   return entry && entry->closed == options_.parts;

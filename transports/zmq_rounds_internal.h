@@ -1,7 +1,7 @@
-// What a site holds of the rounds: its own frames until they are no longer needed, results until all
-// ranks have collected them, and after that the last closed rounds, for a hub that was restarted and
-// knows nothing. It also says what must be sent (again). No sockets, no clock, no locks: the caller
-// passes the time and guards it. Internal to transports/.
+// What a site holds of the rounds: its own frames until they are no longer needed, results until
+// all ranks have collected them, and after that the last closed rounds, for a hub that was
+// restarted and knows nothing. It also says what must be sent (again). No sockets, no clock, no
+// locks: the caller passes the time and guards it. Internal to transports/.
 #pragma once
 
 #include <array>
@@ -16,10 +16,10 @@
 namespace thinwire::hub {
 
 struct SiteRoundsOptions {
-  std::uint32_t parts = 1;                         // ranks of this site
-  double again_s = 10.0;                           // a post or question without an answer is repeated
-  std::size_t rounds_kept = 64;                    // of each kind, after all parts have collected them
-  std::size_t bytes_kept = std::size_t{1} << 30;   // of those; the oldest go first
+  std::uint32_t parts = 1;       // ranks of this site
+  double again_s = 10.0;         // a post or question without an answer is repeated
+  std::size_t rounds_kept = 64;  // of each kind, after all parts have collected them
+  std::size_t bytes_kept = std::size_t{1} << 30;  // of those; the oldest go first
 };
 
 class SiteRounds {
@@ -28,12 +28,12 @@ class SiteRounds {
 
   // ---- the ranks' side. Slots are matched by kind, number, phase and part.
 
-  void post(const Slot& slot, Bytes frame);    // throws Error when far too many rounds are open
-  void wait_for(const Slot& slot);             // somebody is about to wait for it
-  bool ready(const Slot& slot) const;          // all parts of the round have their results
-  RoundResult collect(const Slot& slot);       // of a round that is ready
+  void post(const Slot& slot, Bytes frame);  // throws Error when far too many rounds are open
+  void wait_for(const Slot& slot);           // somebody is about to wait for it
+  bool ready(const Slot& slot) const;        // all parts of the round have their results
+  RoundResult collect(const Slot& slot);     // of a round that is ready
   bool missed(const Slot& slot) const;
-  bool too_old(const Slot& slot) const;        // collected by all and no longer kept
+  bool too_old(const Slot& slot) const;  // collected by all and no longer kept
   Traffic traffic(Kind kind, std::uint32_t part) const;
 
   // ---- the hub's side
@@ -46,8 +46,8 @@ class SiteRounds {
   std::optional<Bundle> bundle(const Slot& slot) const;
   // The next post or question that is due, encoded.
   std::optional<Bytes> next(double now);
-  // For a hello: all rounds below next_round() are closed and over, and of later ones the results of
-  // ahead() are here.
+  // For a hello: all rounds below next_round() are closed and over, and of later ones the results
+  // of ahead() are here.
   std::uint64_t next_round() const;
   std::vector<Slot> ahead() const;
   std::uint64_t step() const;  // the highest round that a rank has spoken of

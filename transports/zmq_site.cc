@@ -122,8 +122,8 @@ double Site::next_tick() const {
 void Site::give_up_if_due() {
   if (begun()) {
     if (alone_s_ <= options_.hub_timeout_s) return;
-    return fail("no hub for " + seconds(options_.hub_timeout_s) + ", tried " +
-                    list(options_.hubs) + "; the last trouble was " + trouble_,
+    return fail("no hub for " + seconds(options_.hub_timeout_s) + ", tried " + list(options_.hubs) +
+                    "; the last trouble was " + trouble_,
                 true);
   }
   if (alone_s_ <= options_.connect_timeout_s) return;

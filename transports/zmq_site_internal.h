@@ -1,6 +1,6 @@
 // One site's conversation with its hubs, without sockets or clocks of its own: which hub to dial
-// when, when to say hello, what to send again, when to give up. Deterministic, so that tests play it
-// against hub::Core over a network of their own. The caller guards it. Internal to transports/.
+// when, when to say hello, what to send again, when to give up. Deterministic, so that tests play
+// it against hub::Core over a network of their own. The caller guards it. Internal to transports/.
 //
 // The link asks plan() which connection it should have. A connection is one attempt at one hub: it
 // ends at its first trouble, and the next one has another id; so nothing is ever queued in a
@@ -25,7 +25,7 @@ struct SiteOptions {
   std::uint64_t agreement = 0;
   std::string agreed;
   std::uint32_t parts = 1;
-  std::vector<std::string> hubs;   // addresses, in the order to be tried
+  std::vector<std::string> hubs;    // addresses, in the order to be tried
   double connect_timeout_s = 30.0;  // until the first welcome
   double peer_timeout_s = 10.0;     // silence after which a hub is taken for dead
   double hub_timeout_s = 120.0;     // without any hub: give up
@@ -86,17 +86,17 @@ class Site {
   Link link_ = Link::none;
   std::uint64_t connection_ = 0;
   std::size_t hub_ = 0;
-  double since_;           // of the state of the link
-  double heard_at_;        // in this connection
+  double since_;     // of the state of the link
+  double heard_at_;  // in this connection
   double dial_at_;
-  double pause_s_ = 0.0;   // before the next attempt
+  double pause_s_ = 0.0;  // before the next attempt
   double hello_at_;
   double ping_at_;
   // Seconds without a hub that this process was awake: a frozen one has lost nothing.
   double alone_s_ = 0.0;
-  int strange_ = 0;        // attempts in a row that ended in the handshake
-  bool greeted_ = false;   // a hub was there, whether or not the run had begun
-  std::string trouble_;    // the last one
+  int strange_ = 0;       // attempts in a row that ended in the handshake
+  bool greeted_ = false;  // a hub was there, whether or not the run had begun
+  std::string trouble_;   // the last one
   std::deque<Bytes> control_;
   bool leaving_ = false;
 

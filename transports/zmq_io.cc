@@ -1,0 +1,225 @@
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "thinwire/error.h"
+#include "thinwire/log.h"
+#include "transports/zmq_io_internal.h"
+
+namespace thinwire {
+namespace {
+
+constexpr int kMessagesAtOnce = 64;            // then sending and timers have their turn
+constexpr double kFlush = 1.0;                 // s, for a goodbye
+constexpr int kLingerMs = 500;                 // then inside ZeroMQ
+constexpr std::chrono::seconds kLookAgain{1};  // a lost wake-up costs no more
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+ZmqIo::ZmqIo(ZmqLinkOptions options, hub::SiteOptions site)
+    : options_(std::move(options)),
+      wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      site_(std::move(site), now()) {
+  if (!wake_) throw Error("cannot make an eventfd: the process has no descriptor left");
+  thread_ = std::jthread([this] { work(); });
+}
+
+ZmqIo::~ZmqIo() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake();
+}
+
+void ZmqIo::wait_until_begun() {
+  std::unique_lock lock(mutex_);
+  while (!site_.begun()) {
+    throw_if_failed();
+    changed_.wait_for(lock, kLookAgain);
+  }
+}
+
+int ZmqIo::site() const {
+  std::lock_guard lock(mutex_);
+  return site_.site();
+}
+
+int ZmqIo::sites() const {
+  std::lock_guard lock(mutex_);
+  return site_.sites();
+}
+
+void ZmqIo::post(const hub::Slot& slot, Bytes frame) {
+  {
+    std::lock_guard lock(mutex_);
+    throw_if_failed();
+    site_.rounds().post(slot, std::move(frame));
+  }
+  wake();
+}
+
+RoundResult ZmqIo::collect(const hub::Slot& slot) {
+  std::unique_lock lock(mutex_);
+  hub::SiteRounds& rounds = site_.rounds();
+  if (rounds.too_old(slot)) {
+    throw Error("round " + std::to_string(slot.round.number) +
+                " is no longer kept; it was collected before");
+  }
+  if (!rounds.ready(slot)) {
+    rounds.wait_for(slot);
+    wake();
+  }
+  while (!rounds.ready(slot)) {
+    throw_if_failed();
+    changed_.wait_for(lock, kLookAgain);
+  }
+  return rounds.collect(slot);
+}
+
+bool ZmqIo::missed(const hub::Slot& slot) const {
+  std::lock_guard lock(mutex_);
+  return site_.rounds().missed(slot);
+}
+
+Traffic ZmqIo::traffic(hub::Kind kind, int rank) const {
+  std::lock_guard lock(mutex_);
+  return site_.rounds().traffic(kind, static_cast<std::uint32_t>(rank));
+}
+
+void ZmqIo::throw_if_failed() const {
+  if (io_failure_) std::rethrow_exception(io_failure_);
+  if (!site_.failure()) return;
+  if (site_.failure()->hub_lost) throw HubLost(site_.failure()->why);
+  throw Error(site_.failure()->why);
+}
+
+void ZmqIo::wake() const {
+  const std::uint64_t one = 1;
+  static_cast<void>(!::write(wake_.number(), &one, sizeof one));
+}
+
+void ZmqIo::work() {
+  try {
+    while (turn()) {
+    }
+    farewell();
+  } catch (const std::exception& error) {
+    std::lock_guard lock(mutex_);
+    io_failure_ =
+        std::make_exception_ptr(Error(std::string("the far link broke: ") + error.what()));
+  }
+  changed_.notify_all();
+}
+
+bool ZmqIo::turn() {
+  hub::Site::Plan plan;
+  double next = 0.0;
+  {
+    std::lock_guard lock(mutex_);
+    if (stopping_) return false;
+    site_.tick(now());
+    plan = site_.plan();
+    next = site_.next_tick();
+    for (const std::string& line : site_.take_log())
+      log_info("site " + options_.site + ": " + line);
+  }
+  changed_.notify_all();
+  follow(plan);
+  send();
+  wait(next - now());
+  if (dealer_) hear_events();
+  if (dealer_) hear_messages();
+  return true;
+}
+
+void ZmqIo::follow(const hub::Site::Plan& plan) {
+  if (plan.connection == connection_) return;
+  pending_.reset();
+  dealer_.reset();
+  connection_ = plan.connection;
+  if (connection_ != 0) dealer_.emplace(context_, options_, options_.hubs[plan.hub]);
+}
+
+void ZmqIo::send() {
+  for (int i = 0; i < kMessagesAtOnce && dealer_; ++i) {
+    if (!pending_) {
+      std::lock_guard lock(mutex_);
+      std::optional<Bytes> bytes = site_.next_out();
+      if (!bytes) return;
+      pending_ = wrap(std::move(*bytes));
+    }
+    if (!dealer_->socket().send(*pending_, zmq::send_flags::dontwait)) return;
+    pending_.reset();
+  }
+  if (dealer_) wake();  // there may be more
+}
+
+void ZmqIo::wait(double most_s) {
+  std::vector<zmq::pollitem_t> items = {{nullptr, wake_.number(), ZMQ_POLLIN, 0}};
+  if (dealer_) {
+    const int events = ZMQ_POLLIN | (pending_ ? ZMQ_POLLOUT : 0);
+    items.push_back({dealer_->socket().handle(), 0, static_cast<short>(events), 0});
+    items.push_back({dealer_->monitor().handle(), 0, ZMQ_POLLIN, 0});
+  }
+  try {
+    zmq::poll(items, std::chrono::milliseconds(
+                         static_cast<int>(std::ceil(std::max(most_s, 0.0) * 1000.0))));
+  } catch (const zmq::error_t& error) {
+    if (error.num() != EINTR) throw;
+  }
+  std::uint64_t times = 0;
+  static_cast<void>(!::read(wake_.number(), &times, sizeof times));
+}
+
+void ZmqIo::hear_events() {
+  for (const DealerEvent& event : dealer_->take_events()) {
+    std::lock_guard lock(mutex_);
+    site_.tick(now());
+    using What = DealerEvent::What;
+    if (event.what == What::connected) site_.connected();
+    if (event.what == What::lost) site_.lost(event.why);
+    if (event.what == What::strange) site_.lost(event.why, true);
+    if (event.what == What::turned_away) site_.turned_away(event.why);
+  }
+}
+
+void ZmqIo::hear_messages() {
+  for (int i = 0; i < kMessagesAtOnce; ++i) {
+    zmq::message_t message;
+    if (!dealer_->socket().recv(message, zmq::recv_flags::dontwait)) return;
+    Result<hub::Message> said =
+        hub::decode({static_cast<const std::byte*>(message.data()), message.size()});
+    if (!said) {
+      log_warn("site " + options_.site + ": a message of the hub is refused: " + said.why());
+      continue;
+    }
+    std::lock_guard lock(mutex_);
+    site_.tick(now());
+    if (site_.plan().connection == connection_) site_.receive(std::move(*said), message.size());
+  }
+}
+
+// The goodbye is worth a moment, no more.
+void ZmqIo::farewell() {
+  {
+    std::lock_guard lock(mutex_);
+    site_.leave();
+  }
+  const double end = now() + kFlush;
+  for (send(); pending_ && now() < end; send()) wait(end - now());
+  pending_.reset();
+  if (dealer_) dealer_->socket().set(zmq::sockopt::linger, kLingerMs);
+  dealer_.reset();
+}
+
+}  // namespace thinwire

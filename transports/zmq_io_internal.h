@@ -1,0 +1,66 @@
+// The I/O thread of a far link, and the ranks' way to it. post and collect may be called by any
+// thread; what goes wrong in the I/O thread is thrown by the next of them. Internal to transports/.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <zmq.hpp>
+
+#include "transports/descriptor_internal.h"
+#include "transports/zmq.h"
+#include "transports/zmq_dealer_internal.h"
+#include "transports/zmq_site_internal.h"
+
+namespace thinwire {
+
+class ZmqIo {
+ public:
+  // Options that were judged already.
+  ZmqIo(ZmqLinkOptions options, hub::SiteOptions site);
+  ~ZmqIo();
+
+  void wait_until_begun();
+  int site() const;
+  int sites() const;
+
+  void post(const hub::Slot& slot, Bytes frame);
+  RoundResult collect(const hub::Slot& slot);
+  bool missed(const hub::Slot& slot) const;
+  Traffic traffic(hub::Kind kind, int rank) const;
+
+ private:
+  void throw_if_failed() const;  // callers hold mutex_
+  void wake() const;
+
+  // Of the I/O thread.
+  void work();
+  bool turn();  // false: it is time to leave
+  void follow(const hub::Site::Plan& plan);
+  void send();
+  void wait(double most_s);
+  void hear_events();
+  void hear_messages();
+  void farewell();
+
+  const ZmqLinkOptions options_;
+  Descriptor wake_;
+  mutable std::mutex mutex_;  // guards site_, stopping_ and io_failure_
+  std::condition_variable changed_;
+  hub::Site site_;
+  bool stopping_ = false;
+  std::exception_ptr io_failure_;
+
+  // Of the I/O thread alone.
+  zmq::context_t context_;
+  std::uint64_t connection_ = 0;
+  std::optional<Dealer> dealer_;
+  std::optional<zmq::message_t> pending_;  // did not fit into the socket
+
+  std::jthread thread_;  // last: it uses all of the above
+};
+
+}  // namespace thinwire
