@@ -16,13 +16,13 @@ constexpr std::uint64_t kAskedAhead = 8;
 }  // namespace
 
 std::uint64_t SiteRounds::Course::position() const {
-  return next.empty() ? 0 : *std::min_element(next.begin(), next.end());
+  return at.empty() ? 0 : *std::min_element(at.begin(), at.end());
 }
 
 SiteRounds::Course& SiteRounds::begin(const Slot& slot) {
   TW_CHECK(slot.part < options_.parts);
   Course& course = this->course(slot.kind);
-  if (!course.begun) course.next.assign(options_.parts, slot.round.number);
+  if (!course.begun) course.at.assign(options_.parts, slot.round.number);
   course.begun = true;
   course.highest = std::max(course.highest, slot.round.number);
   return course;
@@ -49,7 +49,7 @@ Traffic SiteRounds::traffic(Kind kind, std::uint32_t part) const {
 
 void SiteRounds::post(const Slot& slot, Bytes frame) {
   const Course& course = begin(slot);
-  const std::uint64_t position = course.next[slot.part];
+  const std::uint64_t position = course.at[slot.part];
   if (slot.round.number >= position + kOpenMax) {
     throw Error("round " + std::to_string(slot.round.number) + " is posted before round " +
                 std::to_string(position) + " is collected; collect them first");
@@ -123,8 +123,8 @@ RoundResult SiteRounds::collect(const Slot& slot) {
       part.own = Bytes{};
     }
   }
-  std::uint64_t& next = course(slot.kind).next[slot.part];
-  next = std::max(next, slot.round.number + 1);
+  std::uint64_t& at = course(slot.kind).at[slot.part];
+  at = std::max(at, slot.round.number);
   forget_old(slot.kind);
   return result;
 }

@@ -47,11 +47,27 @@ void SiteRounds::welcome(std::uint32_t site, std::uint64_t next_round, bool othe
     course.open = other_hub ? next_round : std::max(course.open, next_round);
   }
   for (auto& [key, entry] : rounds_) {
+    // An earlier hub was lost while it gave out this result: this one may decide otherwise.
+    if (other_hub && entry.closed > 0 && entry.closed < options_.parts) reopen(key, entry);
     for (Part& part : entry.parts) {
       part.taken = false;
       part.said_at = part.asked_at = kNever;
     }
   }
+}
+
+void SiteRounds::reopen(const Key& key, Entry& entry) {
+  Slot slot{{0, key.number, key.phase}, key.kind, 0};
+  for (; slot.part < options_.parts; ++slot.part) {
+    Part& part = entry.parts[slot.part];
+    if (!part.closed) continue;
+    if (part.own && !part.included) --traffic_of(slot).refused;
+    for (const SiteFrame& frame : part.frames) entry.bytes -= frame.bytes.size();
+    part.frames.clear();
+    part.absent.clear();
+    part.closed = part.included = false;
+  }
+  entry.closed = 0;
 }
 
 std::uint64_t SiteRounds::next_round() const {

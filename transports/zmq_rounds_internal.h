@@ -81,10 +81,10 @@ class SiteRounds {
   // What the ranks have done in one kind.
   struct Course {
     bool begun = false;
-    std::vector<std::uint64_t> next;  // by part: one above the last collected number
-    std::uint64_t highest = 0;        // number that was posted or waited for
-    std::uint64_t open = 0;           // the hub has closed all before this one
-    std::uint64_t position() const;   // the least of next
+    std::vector<std::uint64_t> at;   // by part: the last collected; more phases may come
+    std::uint64_t highest = 0;       // number that was posted or waited for
+    std::uint64_t open = 0;          // the hub has closed all before this one
+    std::uint64_t position() const;  // the least of at
   };
 
   static Key key(const Slot& slot) { return {slot.kind, slot.round.number, slot.round.phase}; }
@@ -97,6 +97,7 @@ class SiteRounds {
   Traffic& traffic_of(const Slot& slot);
   std::uint64_t first_lacking(Kind kind) const;
   std::optional<Bytes> next_of(const Key& key, Entry& entry, double now);
+  void reopen(const Key& key, Entry& entry);
   void forget_old(Kind kind);
 
   SiteRoundsOptions options_;

@@ -20,15 +20,15 @@ namespace thinwire::hub {
 
 struct SiteOptions {
   std::string run = "run";
-  std::string site;
+  std::string site = {};
   std::uint64_t process = 1;  // random at start
   std::uint64_t agreement = 0;
-  std::string agreed;
+  std::string agreed = {};
   std::uint32_t parts = 1;
-  std::vector<std::string> hubs;    // addresses, in the order to be tried
-  double connect_timeout_s = 30.0;  // until the first welcome
-  double peer_timeout_s = 10.0;     // silence after which a hub is taken for dead
-  double hub_timeout_s = 120.0;     // without any hub: give up
+  std::vector<std::string> hubs = {};  // addresses, in the order to be tried
+  double connect_timeout_s = 30.0;     // until the first welcome
+  double peer_timeout_s = 10.0;        // silence after which a hub is taken for dead
+  double hub_timeout_s = 120.0;        // without any hub: give up
   std::size_t rounds_kept = 64;
 };
 
