@@ -24,11 +24,11 @@ struct ZmqKeys {
 };
 
 struct ZmqLinkOptions {
-  std::vector<std::string> hubs;  // tcp://host:port, in the order to be tried
-  std::string hub_key;            // the hub's public key; may be empty for loopback addresses alone
-  ZmqKeys keys;                   // of this site
+  std::vector<std::string> hubs = {};  // tcp://host:port, in the order to be tried
+  std::string hub_key = {};  // the hub's public key; may be empty for loopback addresses alone
+  ZmqKeys keys = {};         // of this site
   std::string run = "run";
-  std::string site;  // name, unique in the run
+  std::string site = {};  // name, unique in the run
   int ranks = 1;
   std::chrono::milliseconds connect_timeout{30'000};  // until the first welcome
   std::chrono::milliseconds peer_timeout{10'000};  // silence after which the hub is taken for dead
@@ -56,14 +56,14 @@ class ZmqLink {
 
 struct ZmqHubOptions {
   std::string listen = "tcp://127.0.0.1:5555";
-  ZmqKeys keys;                      // may be empty on loopback addresses alone
-  std::vector<std::string> allowed;  // public keys of sites
+  ZmqKeys keys = {};                      // may be empty on loopback addresses alone
+  std::vector<std::string> allowed = {};  // public keys of sites
   std::string run = "run";
   int sites = 2;
   std::chrono::milliseconds peer_timeout{10'000};
   std::chrono::milliseconds round_deadline{60'000};
   std::size_t frame_bytes_max = std::size_t{256} << 20;
-  std::string metrics;  // address of the Prometheus endpoint, empty: none
+  std::string metrics = {};  // address of the Prometheus endpoint, empty: none
 };
 
 class ZmqHub {
