@@ -115,6 +115,12 @@ std::string normal_address(const std::string& address, AddressUse use) {
   return to_text(parse_address(address, use));
 }
 
+std::string plain_ip(const std::string& ip) {
+  constexpr std::string_view kMapped = "::ffff:";
+  const bool mapped = ip.starts_with(kMapped) && is_ipv4(ip.substr(kMapped.size()));
+  return mapped ? ip.substr(kMapped.size()) : ip;
+}
+
 bool is_loopback(const HostPort& address) {
   std::string host = address.host;
   std::ranges::transform(host, host.begin(), [](unsigned char c) { return std::tolower(c); });

@@ -27,6 +27,9 @@ HostPort parse_host_port(const std::string& text, AddressUse use);
 std::string to_text(const HostPort& address);
 std::string normal_address(const std::string& address, AddressUse use);
 
+// What the system says about a peer, as people know it: "::ffff:10.0.0.7" is 10.0.0.7.
+std::string plain_ip(const std::string& ip);
+
 // Can nobody but this machine reach it? 127.0.0.0/8, ::1, ::ffff:127.x.x.x and "localhost"; other
 // names are not looked up and count as reachable. Throws as parse_address does.
 bool is_loopback(const std::string& address);

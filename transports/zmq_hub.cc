@@ -12,7 +12,7 @@
 #include "transports/descriptor_internal.h"
 #include "transports/hub_core_internal.h"
 #include "transports/metrics_server_internal.h"
-#include "transports/zmq.h"
+#include "transports/zmq_hub_options_internal.h"
 #include "transports/zmq_peers_internal.h"
 #include "transports/zmq_security_internal.h"
 #include "transports/zmq_settings_internal.h"
@@ -43,60 +43,13 @@ std::uint64_t random_number() {
   return (std::uint64_t{device()} << 32) | device();
 }
 
-// "localhost" is no address that ZeroMQ binds.
-std::string address_to_bind(const std::string& listen) {
-  HostPort address = parse_address(listen, AddressUse::listen);
-  if (address.host == "localhost") address.host = "127.0.0.1";
-  return to_text(address);
-}
-
-void check_keys(const ZmqHubOptions& options) {
-  const bool keys = !options.keys.public_key.empty();
-  if (!keys && !is_loopback(options.listen)) {
-    throw UsageError("others can reach " + options.listen +
-                     ": give the hub keys and a list of the sites it lets in (--keys, --allow; see "
-                     "thinwire keygen), or listen on 127.0.0.1");
-  }
-  if (!keys && !options.allowed.empty()) {
-    throw UsageError("a list of allowed sites (--allow) needs the hub's keys (--keys) too");
-  }
-  if (keys && options.allowed.empty()) {
-    throw UsageError(
-        "a hub with keys (--keys) lets in listed sites alone, and the list (--allow) "
-        "names none");
-  }
-  if (keys && (!is_zmq_key(options.keys.public_key) || !is_zmq_key(options.keys.secret_key))) {
-    throw UsageError("the hub's keys are not two of 40 characters; see thinwire keygen");
-  }
-}
-
-ZmqHubOptions checked(ZmqHubOptions options) {
-  options.listen = address_to_bind(options.listen);
-  check_keys(options);
-  if (options.run.empty() || options.run.size() > hub::kNameMax) {
-    throw UsageError("the run's id (--run) has 1 to " + std::to_string(hub::kNameMax) +
-                     " characters");
-  }
-  if (options.sites < 1 || options.sites > static_cast<int>(hub::kSitesMax)) {
-    throw UsageError("a run has 1 to " + std::to_string(hub::kSitesMax) + " sites (--sites), not " +
-                     std::to_string(options.sites));
-  }
-  using std::chrono::milliseconds;
-  constexpr milliseconds kDay{86'400'000};
-  if (options.peer_timeout < milliseconds(100) || options.peer_timeout > kDay) {
-    throw UsageError("--peer-timeout lies between 0.1 s and a day");
-  }
-  if (options.round_deadline < milliseconds(100) || options.round_deadline > kDay) {
-    throw UsageError("--round-deadline lies between 0.1 s and a day");
-  }
-  return options;
-}
-
 hub::CoreOptions core_options(const ZmqHubOptions& options) {
   hub::CoreOptions core;
   core.run = options.run;
   core.hub = random_number();
   core.sites = options.sites;
+  // ZmqPeers names a peer by its address and a number.
+  core.address = [](const hub::Peer& peer) { return peer.substr(0, peer.find('#')); };
   core.peer_timeout_s = seconds(options.peer_timeout);
   core.round_deadline_s = seconds(options.round_deadline);
   core.shortest_s = std::min(core.shortest_s, core.round_deadline_s);
@@ -186,7 +139,9 @@ class ZmqHub::Body {
                        ? "; is another hub running there? choose another port with --listen"
                        : "; choose another address with --listen"));
     }
-    address_ = router_.get(zmq::sockopt::last_endpoint);
+    HostPort bound = parse_address(router_.get(zmq::sockopt::last_endpoint), AddressUse::listen);
+    bound.host = plain_ip(bound.host);
+    address_ = to_text(bound);
   }
 
   void wake() const {

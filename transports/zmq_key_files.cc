@@ -110,15 +110,14 @@ std::vector<AllowedKey> parse_allow_list(const std::string& text, const std::str
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {
     const std::vector<std::string> words = words_of(line);
-    if (words.empty()) continue;
-    if (is_zmq_key(words[0])) {
-      const bool named = words.size() > 1 && words[1].front() != '#';
-      allowed.push_back({words[0], named ? words[1] : ""});
-    } else if (words[0].front() != '#') {
+    if (words.empty() || words[0].front() == '#') continue;
+    if (!is_zmq_key(words[0])) {
       throw Error(origin + ":" + std::to_string(number) +
                   ": no public key; each line has one of 40 characters, as `thinwire keygen` "
                   "prints it, and a name if wanted");
     }
+    const bool named = words.size() > 1 && words[1].front() != '#';
+    allowed.push_back({words[0], named ? words[1] : ""});
   }
   return allowed;
 }

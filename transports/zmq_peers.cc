@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "transports/zmq_address_internal.h"
 #include "transports/zmq_peers_internal.h"
 
 namespace thinwire {
@@ -22,7 +23,7 @@ const std::string& ZmqPeers::name_of(const zmq::message_t& routing_id, const cha
   if (known == names_.end()) {
     if (peers_.size() >= kPeersMax) forget_the_longest_silent();
     const std::string name =
-        (address == nullptr ? "unknown" : address) + ("#" + std::to_string(++numbered_));
+        (address == nullptr ? "unknown" : plain_ip(address)) + "#" + std::to_string(++numbered_);
     known = names_.emplace(id, name).first;
     auto flow = std::make_shared<Flow>();
     flow->wake_descriptor = wake_descriptor_;

@@ -67,7 +67,7 @@ void Door::answer_one(std::vector<zmq::message_t> request) {
   const std::string key = curve ? z85(request[6]) : "";
   const bool without = request.size() > 5 && request[5].to_string_view() == "NULL";
   const bool known = allowed_.empty() ? without : curve && allowed_.contains(key);
-  if (!known) on_refused_(request.size() > 3 ? request[3].to_string() : "", key);
+  if (!known) on_refused_(request.size() > 3 ? plain_ip(request[3].to_string()) : "", key);
   const std::array<std::string, 6> reply = {"1.0",
                                             request[1].to_string(),
                                             known ? "200" : "400",

@@ -29,8 +29,9 @@ struct AllowedKey {
   bool operator==(const AllowedKey&) const = default;
 };
 
-// One public key a line, a name behind it if wanted; '#' begins a comment, except that a first word
-// which is a key is one (a '#' may stand in keys). `origin` names the text in errors.
+// One public key a line, a name behind it if wanted; '#' begins a comment. (A key may hold a '#',
+// but none begins with one: it would stand for more than 32 bits.) `origin` names the text in
+// errors.
 std::vector<AllowedKey> parse_allow_list(const std::string& text, const std::string& origin);
 std::vector<AllowedKey> read_allow_list(const std::string& path);
 

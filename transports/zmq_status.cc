@@ -88,7 +88,8 @@ std::string ask_zmq_status(const ZmqStatusOptions& options) {
   socket.send(zmq::buffer(question.data(), question.size()), zmq::send_flags::none);
 
   const auto end = Clock::now() + options.patience;
-  int failed = 0;  // a hub that is just being restarted may also close a connection: ask on
+  int failed = 0;
+  int times = 0;
   while (Clock::now() < end) {
     std::vector<zmq::pollitem_t> items = {{socket.handle(), 0, ZMQ_POLLIN, 0},
                                           {events.handle(), 0, ZMQ_POLLIN, 0}};
@@ -100,8 +101,12 @@ std::string ask_zmq_status(const ZmqStatusOptions& options) {
       throw Error("interrupted while the hub at " + options.hub + " was asked");
     }
     if ((items[0].revents & ZMQ_POLLIN) != 0) return read_answer(options, socket);
-    for (int event = next_event(events); event != 0; event = next_event(events)) failed = event;
-    if (failed != 0 && failed != ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL) break;
+    for (int event = next_event(events); event != 0; event = next_event(events)) {
+      failed = event;
+      ++times;
+    }
+    // A hub that is just going closes a connection too: ask again.
+    if (failed != 0 && (failed != ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL || times >= 3)) break;
   }
   if (failed != 0) throw Error(why_refused(options, failed));
   throw Error("no hub answers at " + options.hub + " within " +

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "thinwire/error.h"
+#include "transports/zmq_address_internal.h"
 #include "transports/zmq_watch_internal.h"
 
 namespace thinwire {
@@ -25,7 +26,7 @@ std::string address_of(int descriptor) {
       ::getnameinfo(any, size, host.data(), host.size(), nullptr, 0, NI_NUMERICHOST) != 0) {
     return "unknown";
   }
-  return host.data();
+  return plain_ip(host.data());
 }
 
 }  // namespace
