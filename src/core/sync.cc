@@ -1,6 +1,7 @@
 #include "thinwire/sync.h"
 
-#include <cmath>
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "src/codec/codec.h"
@@ -9,13 +10,55 @@
 
 namespace thinwire {
 
+namespace {
+
+// Is it an update of this form? The reason why not, or nothing.
+std::string misfit(const Update& update, const UpdateForm& form) {
+  const Picks& picks = update.picks;
+  if (!form.dense && !update.dense.empty()) return "dense values, which the method never says";
+  if (!form.scales && !picks.scales.empty()) return "scales, which the method never says";
+  if (picks.positions.empty()) return {};
+  if (form.value_bits != 0 && picks.value_bits != form.value_bits) {
+    return "codes of " + std::to_string(picks.value_bits) + " bits, expected " +
+           std::to_string(form.value_bits);
+  }
+  if (*std::max_element(picks.counts.begin(), picks.counts.end()) > form.picks_a_tile) {
+    return "more than " + std::to_string(form.picks_a_tile) + " coefficients of a tile";
+  }
+  return {};
+}
+
+}  // namespace
+
 void AllReduceSync::open(Dialect dialect) { dialect_ = std::move(dialect); }
+
+// An all-reduce has no frames that could be refused: what must match is compared before the first.
+void AllReduceSync::agree() {
+  constexpr std::size_t kParts = 4;  // of 16 bits, which a float holds exactly
+  std::array<float, kParts> mine;
+  for (std::size_t i = 0; i < kParts; ++i) {
+    mine[i] = static_cast<float>(dialect_.agreement >> (16 * i) & 0xffff);
+  }
+  const auto sites = static_cast<std::size_t>(far_.size());
+  std::vector<float> all(kParts * sites);
+  std::vector<std::size_t> cuts;
+  for (std::size_t site = 0; site <= sites; ++site) cuts.push_back(kParts * site);
+  far_.all_gather(mine, all, cuts);
+  for (std::size_t site = 0; site < sites; ++site) {
+    if (!std::equal(mine.begin(), mine.end(), all.begin() + cuts[site])) {
+      throw Error("site " + std::to_string(site) + " runs another layout or settings than site " +
+                  std::to_string(far_.rank()) + "; give all sites the same configuration");
+    }
+  }
+  agreed_ = true;
+}
 
 // The weight of a site (1: it speaks, 0: its gradient was not finite) is averaged with its values,
 // so that the mean is over the sites that spoke. Done in place: models are large.
 Heard AllReduceSync::exchange(const Step&, int, std::uint64_t, Update mine) {
   TW_CHECK(mine.picks.positions.empty());
   TW_CHECK(mine.dense.empty() || mine.dense.size() == dialect_.floats);
+  if (!agreed_) agree();
   const float speaks = mine.dense.empty() ? 0.0f : 1.0f;
   mine.dense.resize(dialect_.floats, 0.0f);
   mine.dense.push_back(speaks);
@@ -66,6 +109,9 @@ Result<DelayedSync::Judged> DelayedSync::judge(const SiteFrame& frame, const Rou
   Result<Update> update = decode(opened->payload, {dialect_.floats, dialect_.tile_coefficients});
   if (!update) return Result<Judged>::refuse(update.why());
   if (!finite_floats(*update)) return Result<Judged>::refuse("its values are not finite");
+  if (std::string why = misfit(*update, dialect_.form); !why.empty()) {
+    return Result<Judged>::refuse(std::move(why));
+  }
   return Judged{opened->header.state_hash, std::move(*update)};
 }
 
