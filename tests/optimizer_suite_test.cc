@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "optimizers/catalog.h"
 #include "src/codec/codec.h"
@@ -90,27 +91,30 @@ TEST_P(OptimizerSuite, FrozenParametersStayAndIdleOnesStayFinite) {
   run_sites(run);
 }
 
-TEST_P(OptimizerSuite, ASiteWithANanIsSkippedAndTheOthersGoOn) {
-  SiteRunOptions run = options(3, 2);
-  run.model = [](int site, int rank) {
-    ToyOptions toy{.site = site};
-    if (site == 1 && rank == 1)
-      toy.is_bad = [](std::uint64_t step) { return step == 3 || step == 4; };
-    return std::make_unique<ToyModel>(toy);
-  };
-  run.at_end = [](Trainer& trainer, int, int) {
-    for (float value : trainer.shard().params()) EXPECT_TRUE(std::isfinite(value));
-    for (const StateSpec& spec : trainer.shard().states()) {
-      for (float value : trainer.shard().state(spec.name)) EXPECT_TRUE(std::isfinite(value));
-    }
-  };
-  const std::vector<RankOutcome> outcomes = run_sites(run);
-  expect_equal_replicas(outcomes);
-  EXPECT_EQ(outcomes[2].skipped, 2u);
-  EXPECT_EQ(outcomes[3].skipped, 2u);
-  EXPECT_EQ(outcomes[0].skipped, 0u);
-  EXPECT_TRUE(outcomes[2].reports[3].skipped);
-  EXPECT_NE(outcomes[0].hash, run_sites(options(3, 2))[0].hash);
+// 1e37 is finite, but the transform of a tile of it is not.
+TEST_P(OptimizerSuite, ASiteWithAUselessGradientIsSkippedAndTheOthersGoOn) {
+  for (float bad : {std::numeric_limits<float>::quiet_NaN(), 1e37f}) {
+    SiteRunOptions run = options(3, 2);
+    run.model = [bad](int site, int rank) {
+      ToyOptions toy{.site = site, .bad = bad};
+      if (site == 1 && rank == 1)
+        toy.is_bad = [](std::uint64_t step) { return step == 3 || step == 4; };
+      return std::make_unique<ToyModel>(toy);
+    };
+    run.at_end = [](Trainer& trainer, int, int) {
+      for (float value : trainer.shard().params()) EXPECT_TRUE(std::isfinite(value));
+      for (const StateSpec& spec : trainer.shard().states()) {
+        for (float value : trainer.shard().state(spec.name)) EXPECT_TRUE(std::isfinite(value));
+      }
+    };
+    const std::vector<RankOutcome> outcomes = run_sites(run);
+    expect_equal_replicas(outcomes);
+    EXPECT_EQ(outcomes[2].skipped, 2u);
+    EXPECT_EQ(outcomes[3].skipped, 2u);
+    EXPECT_EQ(outcomes[0].skipped, 0u);
+    EXPECT_TRUE(outcomes[2].reports[3].skipped);
+    EXPECT_NE(outcomes[0].hash, run_sites(options(3, 2))[0].hash);
+  }
 }
 
 TEST_P(OptimizerSuite, AStepInWhichEverySiteIsSkippedChangesNoState) {
