@@ -119,7 +119,7 @@ class Run {
     } catch (const std::bad_alloc&) {
       fail(std::make_exception_ptr(
           Error("not enough memory; take a smaller model, fewer sites or a smaller batch")));
-    } catch (const std::exception&) {
+    } catch (...) {
       fail(std::current_exception());
     }
   }
