@@ -5,7 +5,6 @@
 //                  exchange throws Error where sites run different configurations
 //
 //   DelayedSync    posts the round of this step and collects the one `delay` steps back (0: this)
-//
 // Training thread only; the links must outlive the sync.
 #pragma once
 
@@ -15,7 +14,6 @@
 #include <vector>
 
 #include "thinwire/collective.h"
-#include "thinwire/error.h"
 #include "thinwire/exchange.h"
 #include "thinwire/shard.h"
 #include "thinwire/step.h"
@@ -105,13 +103,8 @@ class DelayedSync final : public Sync {
     std::uint64_t state_hash;
     Update update;
   };
-  struct Judged {
-    std::uint64_t state_hash;
-    Update update;
-  };
   Round round_of(const Step& step, int phase) const;
   Heard collect(const Round& round, Said said);
-  Result<Judged> judge(const SiteFrame& frame, const Round& round) const;
   void complain(const Round& round, int site, const std::string& why);
 
   Exchange& far_;

@@ -28,6 +28,26 @@ std::string misfit(const Update& update, const UpdateForm& form) {
   return {};
 }
 
+struct Judged {
+  std::uint64_t state_hash;
+  Update update;
+};
+
+// What a frame says, or why it may not be used; the verdict depends on its bytes alone, so that
+// every site comes to the same one.
+Result<Judged> judge(const SiteFrame& frame, const Round& round, const Dialect& dialect) {
+  const Expected expected{dialect.agreement, round, frame.site, dialect.part};
+  const Result<Opened> opened = thinwire::open(frame.bytes, expected);
+  if (!opened) return Result<Judged>::refuse(opened.why());
+  Result<Update> update = decode(opened->payload, {dialect.floats, dialect.tile_coefficients});
+  if (!update) return Result<Judged>::refuse(update.why());
+  if (!finite_floats(*update)) return Result<Judged>::refuse("its values are not finite");
+  if (std::string why = misfit(*update, dialect.form); !why.empty()) {
+    return Result<Judged>::refuse(std::move(why));
+  }
+  return Judged{opened->header.state_hash, std::move(*update)};
+}
+
 }  // namespace
 
 void AllReduceSync::open(Dialect dialect) { dialect_ = std::move(dialect); }
@@ -100,21 +120,6 @@ Heard DelayedSync::exchange(const Step& step, int phase, std::uint64_t state_has
   return heard;
 }
 
-// What a frame says, or why it may not be used; the verdict depends on its bytes alone, so that
-// every site comes to the same one.
-Result<DelayedSync::Judged> DelayedSync::judge(const SiteFrame& frame, const Round& round) const {
-  const Expected expected{dialect_.agreement, round, frame.site, dialect_.part};
-  const Result<Opened> opened = thinwire::open(frame.bytes, expected);
-  if (!opened) return Result<Judged>::refuse(opened.why());
-  Result<Update> update = decode(opened->payload, {dialect_.floats, dialect_.tile_coefficients});
-  if (!update) return Result<Judged>::refuse(update.why());
-  if (!finite_floats(*update)) return Result<Judged>::refuse("its values are not finite");
-  if (std::string why = misfit(*update, dialect_.form); !why.empty()) {
-    return Result<Judged>::refuse(std::move(why));
-  }
-  return Judged{opened->header.state_hash, std::move(*update)};
-}
-
 void DelayedSync::complain(const Round& round, int site, const std::string& why) {
   complaints_.push_back("round " + std::to_string(round.number) + ", site " + std::to_string(site) +
                         ": " + why);
@@ -124,7 +129,7 @@ Heard DelayedSync::collect(const Round& round, Said said) {
   Heard heard;
   bool included = false;
   for (const SiteFrame& frame : far_.collect(round).frames) {
-    Result<Judged> judged = judge(frame, round);
+    Result<Judged> judged = judge(frame, round, dialect_);
     if (!judged) {
       ++refused_;
       complain(round, frame.site, "refused: " + judged.why());
