@@ -251,7 +251,7 @@ json bytes_ratio() {
 
 json loss_gap() {
   const app::CompareResult result = compared({{"run.methods", "adamw,distro"},
-                                              {"run.steps", "2000"},
+                                              {"run.steps", "3000"},
                                               {"run.seed", "11"},
                                               {"run.seeds", "3"}});
   json methods;

@@ -66,7 +66,7 @@ Demo::Demo(Options options) : options_(std::move(options)) {
 Traits Demo::traits() const {
   Traits traits;
   traits.delay = options_.delay;
-  traits.suggested_lr = 4e-3f;
+  traits.suggested_lr = 8e-3f;
   traits.states = {{"residual", StateKind::own, StateExtent::coefficients},
                    {"sent", StateKind::own, StateExtent::per_tile,
                     2 * static_cast<std::size_t>(options_.k) * (options_.delay + 1)}};
