@@ -25,6 +25,24 @@ double ratio(double ring, double bytes) {
   return bytes > 0 ? ring / bytes : std::numeric_limits<double>::quiet_NaN();
 }
 
+// An all-reduce takes whichever is faster on this link: a ring, with the bytes that were counted,
+// or sums made at a hub, one copy each way. Small models wait for the round trips of a ring.
+double step_time(const RunOptions& options, const MethodResult& method, const RunResult& run) {
+  StepTraffic traffic{.compute_s = method.compute_s,
+                      .bytes_up = method.bytes_up,
+                      .bytes_down = method.bytes_down,
+                      .sites = options.sites,
+                      .delay = run.traits.delay};
+  if (run.traits.meeting != Meeting::reduce) {
+    return modelled_step_s(traffic, options.link, options.seed);
+  }
+  traffic.ring = true;
+  const double ring = modelled_step_s(traffic, options.link, options.seed);
+  traffic.ring = false;
+  traffic.bytes_up = traffic.bytes_down = static_cast<double>(run.parameters) * sizeof(float);
+  return std::min(ring, modelled_step_s(traffic, options.link, options.seed));
+}
+
 // Sums of the seeds so far become means; times and bytes are the same story for each seed.
 MethodResult summarize(const RunOptions& options, const MethodSpec& spec,
                        const std::vector<RunResult>& runs) {
@@ -48,13 +66,7 @@ MethodResult summarize(const RunOptions& options, const MethodSpec& spec,
   const double ring = ring_bytes(runs[0].parameters, options.sites);
   method.ratio_up = ratio(ring, method.bytes_up);
   method.ratio_down = ratio(ring, method.bytes_down);
-  method.step_s = modelled_step_s({.compute_s = method.compute_s,
-                                   .bytes_up = method.bytes_up,
-                                   .bytes_down = method.bytes_down,
-                                   .sites = options.sites,
-                                   .delay = runs[0].traits.delay,
-                                   .ring = runs[0].traits.meeting == Meeting::reduce},
-                                  options.link, options.seed);
+  method.step_s = step_time(options, method, runs[0]);
   for (std::size_t i = 0; i < runs.size(); ++i) {
     SeedResult seed;
     seed.seed = options.seed + i;
@@ -96,7 +108,9 @@ void relate(CompareResult& result, const std::vector<MethodSpec>& specs) {
   }
   result.target_loss = std::numeric_limits<double>::quiet_NaN();
   for (const MethodResult& method : result.methods) {
-    if (std::isfinite(method.loss)) result.target_loss = std::fmax(result.target_loss, method.loss);
+    // One that ended worse than it began has reached nothing.
+    if (!(method.loss < method.seeds[0].curve.front().loss)) continue;
+    result.target_loss = std::fmax(result.target_loss, method.loss);
   }
   for (MethodResult& method : result.methods) {
     method.gap = method.loss - baseline;

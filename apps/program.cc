@@ -43,8 +43,11 @@ void catch_signals() {
 
 void check_processor() {
 #ifdef THINWIRE_NEEDS_V3
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
-    throw Error("this build needs a processor with AVX2 and FMA; configure with -DTHINWIRE_V3=OFF");
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
+      !__builtin_cpu_supports("bmi2")) {
+    throw Error(
+        "this build needs an x86-64-v3 processor (AVX2, FMA, BMI2); configure with "
+        "-DTHINWIRE_V3=OFF");
   }
 #endif
 }

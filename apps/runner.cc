@@ -27,7 +27,7 @@ constexpr std::size_t kGroup = 8;
 
 // A thread that fails wakes the others, so a long wait is a slow or stopped machine, which must
 // change no result.
-constexpr std::chrono::hours kPatience{24 * 365};
+constexpr std::chrono::hours kPatience{24};
 
 constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
@@ -119,7 +119,7 @@ class Run {
     } catch (const std::bad_alloc&) {
       fail(std::make_exception_ptr(
           Error("not enough memory; take a smaller model, fewer sites or a smaller batch")));
-    } catch (const std::exception&) {
+    } catch (...) {
       fail(std::current_exception());
     }
   }

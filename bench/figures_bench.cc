@@ -250,7 +250,10 @@ json bytes_ratio() {
 }
 
 json loss_gap() {
-  const app::CompareResult result = compared({{"run.methods", "adamw,distro"}, {"run.seeds", "3"}});
+  const app::CompareResult result = compared({{"run.methods", "adamw,distro"},
+                                              {"run.steps", "3000"},
+                                              {"run.seed", "11"},
+                                              {"run.seeds", "3"}});
   json methods;
   for (const app::MethodResult& method : result.methods) {
     methods[method.method] = {

@@ -38,7 +38,7 @@ struct GptOptions {
   int threads = 1;         // the result is equal to the bit for any number
   std::vector<std::string> frozen;  // parameters whose names begin so are not trained: "h.0."
 
-  // nano 0.12 M, tiny 0.47 M, small 0.88 M or base 10.9 M parameters. UsageError lists the names.
+  // nano 0.14 M, tiny 0.47 M, small 0.88 M or base 10.9 M parameters. UsageError lists the names.
   static GptOptions preset(std::string_view name);
   // Throws UsageError naming the field.
   void validate() const;

@@ -46,7 +46,6 @@ GptOptions GptOptions::preset(std::string_view name) {
     options.layers = 2;
     options.width = 64;
     options.context = 64;
-    options.tied_head = true;
     return options;
   }
   if (name == "tiny") {

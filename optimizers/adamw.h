@@ -25,13 +25,16 @@ class Adamw final : public Optimizer {
   Traits traits() const override {
     return {.meeting = Meeting::reduce,
             .suggested_lr = 8e-3f,
-            .states = {{"m", StateKind::replicated}, {"v", StateKind::replicated}}};
+            .states = {{"m", StateKind::replicated},
+                       {"v", StateKind::replicated},
+                       {"t", StateKind::replicated, StateExtent::whole, 1}}};
   }
   Update extract(const Step&, Shard& shard) override { return dense_update(shard.grad()); }
   Update apply(const Step& step, Shard& shard, std::span<const Contribution> heard) override {
-    const double first = 1.0 - power(options_.beta1, step.index + 1);
-    const double second = 1.0 - power(options_.beta2, step.index + 1);
     for (const auto& [site, mean] : heard) {
+      const auto t = static_cast<std::uint64_t>(shard.state("t")[0] += 1.0f);
+      const double first = 1.0 - power(options_.beta1, t);
+      const double second = 1.0 - power(options_.beta2, t);
       kernels::adamw(shard.params(), shard.state("m"), shard.state("v"), mean.dense,
                      {.scale = clip_factor(step.norm, options_.clip),
                       .beta1 = options_.beta1,

@@ -71,19 +71,23 @@ Traits Demo::traits() const {
                    {"sent", StateKind::own, StateExtent::per_tile,
                     2 * static_cast<std::size_t>(options_.k) * (options_.delay + 1)}};
   if (options_.look_ahead > 0) traits.states.push_back({"look_ahead", StateKind::own});
+  traits.form = {.dense = false,
+                 .value_bits = options_.bits,
+                 .picks_a_tile = static_cast<std::uint16_t>(options_.k),
+                 .scales = false};
   return traits;
 }
 
-Demo::Slot Demo::slot(Shard& shard, std::uint64_t step) const {
-  const std::size_t size = shard.tiles().size() * options_.k;
-  const std::size_t begin = 2 * size * (step % (options_.delay + 1));
-  const Floats sent = shard.state("sent");
-  return {sent.subspan(begin, size), sent.subspan(begin + size, size)};
+Demo::Slot Demo::slot(Floats sent, std::size_t tile, std::uint64_t step) const {
+  const std::size_t k = options_.k;
+  const std::size_t slots = options_.delay + 1;
+  const std::size_t begin = 2 * k * (tile * slots + step % slots);
+  return {sent.subspan(begin, k), sent.subspan(begin + k, k)};
 }
 
 Update Demo::extract(const Step& step, Shard& shard) {
   const Floats residual = shard.state("residual");
-  const Slot sent = slot(shard, step.index);
+  const Floats sent = shard.state("sent");
   const float scale = step.lr * clip_factor(step.norm, options_.clip);
   std::array<std::uint16_t, kTileValues> positions;
   Update update;
@@ -96,6 +100,7 @@ Update Demo::extract(const Step& step, Shard& shard) {
     kernels::fold(tile, shard.grad(), options_.decay, scale, of_tile);
     const std::size_t count = kernels::top_k(of_tile, options_.k, positions.data());
     picks.counts.push_back(static_cast<std::uint16_t>(count));
+    const Slot said = slot(sent, i, step.index);
     for (std::size_t pick = 0; pick < count; ++pick) {
       const std::uint16_t position = positions[pick];
       // What is said is no longer owed; its exact value is kept until the round is known to be
@@ -103,10 +108,10 @@ Update Demo::extract(const Step& step, Shard& shard) {
       const float value = std::exchange(of_tile[position], 0.0f);
       picks.positions.push_back(position);
       picks.codes.push_back(options_.bits == 1 ? vote_code(value) : float_code(value));
-      sent.positions[i * options_.k + pick] = position;
-      sent.values[i * options_.k + pick] = value;
+      said.positions[pick] = position;
+      said.values[pick] = value;
     }
-    if (count < static_cast<std::size_t>(options_.k)) sent.values[i * options_.k + count] = 0.0f;
+    if (count < said.values.size()) said.values[count] = 0.0f;
   }
   return update;
 }
@@ -126,21 +131,26 @@ Update Demo::apply(const Step& step, Shard& shard, std::span<const Contribution>
     }
     sign_step_tile(tile, shard.params(), keep, step.lr, direction);
   }
+  // What was said `delay` steps ago has been heard or taken back. Its lists end here and not when
+  // the slot is used again: a step whose gradient is skipped says nothing.
+  const std::uint64_t delay = options_.delay;
+  const Floats sent = shard.state("sent");
+  for (std::size_t i = 0; i < shard.tiles().size() && step.index >= delay; ++i) {
+    slot(sent, i, step.index - delay).values[0] = 0.0f;
+  }
   return {};
 }
 
 void Demo::take_back(const Step& said, Shard& shard, const Update& unheard) {
+  if (unheard.picks.positions.empty()) return;
   const Floats residual = shard.state("residual");
-  const Slot sent = slot(shard, said.index);
+  const Floats sent = shard.state("sent");
   for (std::size_t i = 0; i < shard.tiles().size(); ++i) {
     const Floats of_tile = coefficients(shard.tiles()[i], residual);
-    const std::size_t count = unheard.picks.counts.empty() ? 0 : unheard.picks.counts[i];
-    for (std::size_t pick = 0; pick < count; ++pick) {
-      const std::size_t at = i * options_.k + pick;
-      of_tile[static_cast<std::size_t>(sent.positions[at])] += sent.values[at];
+    const Slot owed = slot(sent, i, said.index);
+    for (std::size_t pick = 0; pick < unheard.picks.counts[i]; ++pick) {
+      of_tile[static_cast<std::size_t>(owed.positions[pick])] += owed.values[pick];
     }
-    // No longer in flight: the look-ahead finds it in the residual.
-    sent.values[i * options_.k] = 0.0f;
   }
 }
 
@@ -149,6 +159,7 @@ Floats Demo::gradient_point(const Step& step, Shard& shard) {
   const Floats point = shard.state("look_ahead");
   std::copy(shard.params().begin(), shard.params().end(), point.begin());
   const Floats residual = shard.state("residual");
+  const Floats sent = shard.state("sent");
   std::array<float, kTileValues> owed;
   std::array<float, kTileValues> direction;
   for (std::size_t i = 0; i < shard.tiles().size(); ++i) {
@@ -157,10 +168,9 @@ Floats Demo::gradient_point(const Step& step, Shard& shard) {
     std::copy(of_tile.begin(), of_tile.end(), owed.begin());
     for (int ago = 1; ago <= options_.delay && step.index >= static_cast<std::uint64_t>(ago);
          ++ago) {
-      const Slot sent = slot(shard, step.index - ago);
-      for (int pick = 0; pick < options_.k && sent.values[i * options_.k + pick] != 0.0f; ++pick) {
-        const std::size_t at = i * options_.k + pick;
-        owed[static_cast<std::size_t>(sent.positions[at])] += sent.values[at];
+      const Slot said = slot(sent, i, step.index - ago);
+      for (int pick = 0; pick < options_.k && said.values[pick] != 0.0f; ++pick) {
+        owed[static_cast<std::size_t>(said.positions[pick])] += said.values[pick];
       }
     }
     kernels::inverse_dct(tile.height, tile.width, Floats(owed).first(of_tile.size()),

@@ -2,9 +2,13 @@
 // as it is deployed are one method with different settings.
 //
 // Every site keeps a residual in the transform domain of each tile and says its largest
-// coefficients:
-//   E = decay E + DCT(lr g);  pick the k largest |E|;  E = 0 there (extract) Q[j] = mean over the
-//   sites that said j (or sum / sites);  x = (1 - lr wd) x - lr sign(IDCT(Q))
+// coefficients.
+//
+//   extract:  E = decay E + DCT(lr g);  say the k largest |E|;  E = 0 there
+//
+//   apply:    Q[j] = mean over the sites that said j (or sum / sites);
+//             x = (1 - lr wd) x - lr sign(IDCT(Q))
+//
 // With bits = 1 only the sign of a coefficient is sent, and Q and its transform are integers up to
 // the sign, so that every machine agrees on every bit. Nothing is said of a coefficient that is
 // exactly 0.
@@ -48,12 +52,12 @@ class Demo final : public Optimizer {
   Floats gradient_point(const Step& step, Shard& shard) override;
 
  private:
-  // The exact values of what was said in one of the last delay + 1 steps, tile by tile.
+  // The exact values of what was said of a tile in one of the last delay + 1 steps.
   struct Slot {
-    Floats positions;  // k a tile
-    Floats values;     // k a tile; 0 ends a tile's list
+    Floats positions;  // k
+    Floats values;     // k; 0 ends the list
   };
-  Slot slot(Shard& shard, std::uint64_t step) const;
+  Slot slot(Floats sent, std::size_t tile, std::uint64_t step) const;
 
   Options options_;
 };

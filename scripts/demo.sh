@@ -8,7 +8,7 @@ build_packages | install_missing
 build_preset release
 
 main_job=(build/release/apps/thinwire compare --methods adamw,demo,distro,distro:delay=1
-          --sites 4 --steps 2000 --seeds 3 --link 100mbit,50ms --out out/demo)
+          --sites 4 --steps 3000 --seed 11 --seeds 3 --link 100mbit,50ms --out out/demo)
 
 # Ends by naming the report.
 "${main_job[@]}" "$@"

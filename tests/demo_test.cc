@@ -259,6 +259,26 @@ TEST(Demo, SentPlusKeptIsTheMomentumExactly) {
   }
 }
 
+// A step whose gradient is not finite extracts nothing: what was said in the step that used the
+// same slot before has been heard and is no longer in flight.
+TEST(Demo, AfterASkippedStepItLooksAheadByNothingThatWasHeard) {
+  Demo optimizer({.k = 4096, .clip = 0.0f, .delay = 1, .look_ahead = 1.0f});
+  const Layout layout({{"m", {64, 64}}});
+  Shard shard(layout, 0, 1, optimizer.traits().states);
+  const std::vector<float> gradient = test::noise_vector(3, 4096);
+  std::copy(gradient.begin(), gradient.end(), shard.grad().begin());
+  std::vector<Contribution> heard;
+  heard.push_back({0, optimizer.extract({.index = 0, .lr = 0.1f}, shard)});
+  optimizer.apply({.index = 0, .lr = 0.1f}, shard, {});
+  EXPECT_NE(optimizer.gradient_point({.index = 1, .lr = 0.1f}, shard)[0], shard.params()[0]);
+  std::fill(shard.grad().begin(), shard.grad().end(), 0.0f);
+  EXPECT_TRUE(optimizer.extract({.index = 1, .lr = 0.1f}, shard).empty());
+  optimizer.apply({.index = 1, .lr = 0.1f}, shard, heard);
+  optimizer.apply({.index = 2, .lr = 0.1f}, shard, {});  // its gradient was skipped
+  const ConstFloats point = optimizer.gradient_point({.index = 3, .lr = 0.1f}, shard);
+  EXPECT_TRUE(std::equal(point.begin(), point.end(), shard.params().begin()));
+}
+
 TEST(Demo, SaysNothingOfATileThatIsZero) {
   Demo optimizer(Demo::distro(0));
   const Layout layout({{"m", {64, 128}}});
@@ -267,7 +287,7 @@ TEST(Demo, SaysNothingOfATileThatIsZero) {
   std::vector<Contribution> heard;
   heard.push_back({0, optimizer.extract({.lr = 0.1f}, shard)});
   EXPECT_EQ(heard[0].update.picks.counts, (std::vector<std::uint16_t>{8, 0}));
-  Demo(Demo::Options{.bits = 1}).apply({.lr = 0.1f}, shard, heard);
+  optimizer.apply({.lr = 0.1f}, shard, heard);
   for (std::size_t row = 0; row < 64; ++row) {
     for (std::size_t col = 64; col < 128; ++col) EXPECT_EQ(shard.params()[row * 128 + col], 0.0f);
   }

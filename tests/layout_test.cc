@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <numeric>
 
 #include "thinwire/error.h"
@@ -169,6 +170,30 @@ TEST(Shard, AHashChangesWithAnyReplicatedBitAndNoOther) {
   shard.state("m")[0] = 0.0f;
   shard.params().back() = -0.0f;
   EXPECT_NE(row_hashes(shard), before);
+}
+
+// Sites with different numbers of ranks compare, whatever the extent of their states.
+TEST(Shard, HashesOfReplicatedStateDoNotDependOnTheNumberOfRanks) {
+  const Layout layout({{"w", {300, 130}}, {"b", {9000}}});
+  const std::vector<StateSpec> specs{{"e", StateKind::replicated},
+                                     {"c", StateKind::replicated, StateExtent::coefficients},
+                                     {"t", StateKind::replicated, StateExtent::per_tile, 3},
+                                     {"w", StateKind::replicated, StateExtent::whole, 5}};
+  std::vector<std::vector<std::uint64_t>> of_ranks;
+  for (int ranks : {1, 3}) {
+    std::vector<std::uint64_t> all(layout.tile_rows().size(), 0);
+    std::map<std::string, float> next;  // the shards of one unit continue each other
+    for (int rank = 0; rank < ranks; ++rank) {
+      Shard shard(layout, rank, ranks, specs);
+      for (const char* name : {"e", "c", "t"}) {
+        for (float& value : shard.state(name)) value = next[name]++;
+      }
+      const std::vector<std::uint64_t> hashes = row_hashes(shard);
+      for (std::size_t i = 0; i < all.size(); ++i) all[i] |= hashes[i];
+    }
+    of_ranks.push_back(all);
+  }
+  EXPECT_EQ(of_ranks[0], of_ranks[1]);
 }
 
 }  // namespace

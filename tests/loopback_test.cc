@@ -89,6 +89,24 @@ TEST(Loopback, AFailedRankEndsTheWaitOfAllOthers) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(said[i], "site 1, rank 1 failed: out of memory");
 }
 
+TEST(Loopback, MembersThatCallDifferentOperationsAreToldSo) {
+  LoopbackWorld world({.ranks = 2});
+  std::vector<std::string> said(2);
+  run_threads(2, [&](int rank) {
+    try {
+      std::vector<float> data(rank == 0 ? 4 : 4000);
+      if (rank == 0) world.near(0, rank).broadcast(data, 1);
+      if (rank == 1) world.near(0, rank).all_reduce_mean(data);
+    } catch (const Error& error) {
+      said[rank] = error.what();
+    }
+  });
+  for (const std::string& text : said) {
+    EXPECT_NE(text.find("broadcast"), std::string::npos) << text;
+    EXPECT_NE(text.find("reduce_scatter_mean"), std::string::npos) << text;
+  }
+}
+
 TEST(Loopback, RefusesWorldsThatCannotBe) {
   EXPECT_THROW(LoopbackWorld({.sites = 0}), UsageError);
   EXPECT_THROW(LoopbackWorld({.ranks = 0}), UsageError);

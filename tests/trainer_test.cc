@@ -166,6 +166,9 @@ TEST(Trainer, RefusesPartsThatDoNotFit) {
   EXPECT_THROW(Trainer(model, world.near(0, 0), adamw, gather, options), UsageError);
   EXPECT_THROW(Trainer(model, world.near(0, 0), delayed, reduce, options), UsageError);
   EXPECT_THROW(Trainer(model, world.near(0, 0), delayed, gather, options), UsageError);
+  TrainerOptions other_sites = options;
+  other_sites.sites = 2;
+  EXPECT_THROW(Trainer(model, world.near(0, 0), adamw, reduce, other_sites), UsageError);
   TrainerOptions bad = options;
   bad.schedule.peak = -1.0f;
   EXPECT_THROW(Trainer(model, world.near(0, 0), adamw, reduce, bad), UsageError);
@@ -253,6 +256,49 @@ TEST(Trainer, SitesThatDisagreeRefuseEachOthersFrames) {
     EXPECT_EQ(trainer.step().heard, 1);  // its own alone
     EXPECT_EQ(sync.traffic().refused, 1u);
   });
+}
+
+// An all-reduce would average whatever it is given.
+TEST(Trainer, SitesThatDisagreeDoNotAverage) {
+  LoopbackWorld world({.sites = 2});
+  run_threads(2, [&](int site) {
+    ToyModel model({.site = site});
+    Adamw optimizer({});
+    AllReduceSync sync(world.far_collective(site, 0));
+    TrainerOptions options{.schedule = {.shape = ScheduleShape::constant}, .sites = 2};
+    options.settings = site == 0 ? "clip=1" : "clip=2";
+    Trainer trainer(model, world.near(site, 0), optimizer, sync, options);
+    EXPECT_THROW(trainer.step(), Error);
+  });
+}
+
+// Fails while it holds a gradient, when the other rank of the site is in another operation.
+class FailingModel final : public Model {
+ public:
+  explicit FailingModel(bool fails) : fails_(fails) {}
+  std::vector<ParameterSpec> parameters() const override { return {{"w", {256, 64}}}; }
+  void initialize(std::size_t, std::uint64_t, Floats) const override {}
+  float loss_and_grad(Units& units, const Step&) override {
+    if (!fails_) return units.weights(0), 0.0f;
+    const Units::Gradient gradient = units.gradient(0);
+    throw Error("the model broke");
+  }
+
+ private:
+  bool fails_;
+};
+
+TEST(Trainer, AModelThatFailsWithAGradientInItsHandsMeetsNobody) {
+  SiteRunOptions run;
+  run.world = {.sites = 1, .ranks = 2};
+  run.optimizer = [] { return std::make_unique<Adamw>(Adamw::Options{}); };
+  run.model = [](int, int rank) { return std::make_unique<FailingModel>(rank == 1); };
+  try {
+    run_sites(run);
+    ADD_FAILURE() << "nobody noticed";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "the model broke");
+  }
 }
 
 // One flipped bit in one parameter of one site is seen by all sites with the next round.

@@ -19,20 +19,29 @@ LoopbackGroup::LoopbackGroup(std::string name, std::string member_word, int size
   shown_[1].resize(size);
 }
 
-const std::vector<const float*>& LoopbackGroup::meet(int member, const char* operation,
+const std::vector<const float*>& LoopbackGroup::meet(int member, std::string_view operation,
                                                      const float* data) {
   return wait_for_all(member, operation, data, true);
 }
 
-void LoopbackGroup::part(int member, const char* operation) {
+void LoopbackGroup::part(int member, std::string_view operation) {
   wait_for_all(member, operation, nullptr, false);
 }
 
-const std::vector<const float*>& LoopbackGroup::wait_for_all(int member, const char* operation,
+const std::vector<const float*>& LoopbackGroup::wait_for_all(int member, std::string_view operation,
                                                              const float* data,
                                                              bool until_failure) {
   std::unique_lock lock(mutex_);
   if (until_failure && !failure_.empty()) throw Error(failure_);
+  if (until_failure && arrived_ > 0 && operation != operation_) {
+    // Going on would copy between buffers of different sizes.
+    failure_ = name_ + ": " + member_word_ + std::to_string(member) + " calls " +
+               std::string(operation) + " while another is in " + std::string(operation_) +
+               "; all must call the same operations in the same order";
+    changed_.notify_all();
+    throw Error(failure_);
+  }
+  operation_ = operation;
   arriving_[member] = data;
   here_[member] = true;
   const std::uint64_t meeting = meeting_;
@@ -46,8 +55,8 @@ const std::vector<const float*>& LoopbackGroup::wait_for_all(int member, const c
   } else if (!changed_.wait_for(lock, deadline_, [&] {
                return meeting_ != meeting || (until_failure && !failure_.empty());
              })) {
-    failure_ = name_ + ": " + who_is_missing() + " did not come to " + operation + " within " +
-               std::to_string(deadline_.count()) + " ms";
+    failure_ = name_ + ": " + who_is_missing() + " did not come to " + std::string(operation) +
+               " within " + std::to_string(deadline_.count()) + " ms";
     changed_.notify_all();
   }
   if (meeting_ == meeting) throw Error(failure_);

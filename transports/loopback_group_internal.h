@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "thinwire/collective.h"
@@ -20,17 +21,18 @@ class LoopbackGroup {
                 std::chrono::milliseconds deadline);
 
   // Shows `data` to the others and waits until all have shown theirs; returns theirs, in member
-  // order, valid until everyone has met again. Throws Error after the deadline or fail().
-  const std::vector<const float*>& meet(int member, const char* operation, const float* data);
+  // order, valid until everyone has met again. Throws Error after the deadline or fail(), or when
+  // members call different operations. `operation` is kept: a literal.
+  const std::vector<const float*>& meet(int member, std::string_view operation, const float* data);
   // Ends what meet() began: nobody reads anybody's data any more. Waits for the others even after
   // fail(): whoever left earlier would free memory that they still copy.
-  void part(int member, const char* operation);
+  void part(int member, std::string_view operation);
   void fail(const std::string& why);
   int size() const { return size_; }
 
  private:
   // `until_failure`: fail() ends the wait too.
-  const std::vector<const float*>& wait_for_all(int member, const char* operation,
+  const std::vector<const float*>& wait_for_all(int member, std::string_view operation,
                                                 const float* data, bool until_failure);
   std::string who_is_missing() const;
 
@@ -45,6 +47,7 @@ class LoopbackGroup {
   std::vector<const float*> shown_[2];  // of this meeting and the one before
   std::uint64_t meeting_ = 0;
   int arrived_ = 0;
+  std::string_view operation_;  // of those that arrived; names are literals
   std::string failure_;
 };
 

@@ -1,7 +1,11 @@
 // Three kinds of trouble, three ways to say so:
-//   Error / UsageError  a caller's mistake or a broken machine: thrown, the text says what to do
-//   next; Result<T>           bytes from outside that may be wrong: a value or the reason of the
-//   refusal; TW_CHECK            a promise of our own that does not hold: prints where and aborts.
+//
+//   Error, UsageError  a caller's mistake or a broken machine: thrown; the text says what to do
+//
+//   Result<T>          bytes from outside that may be wrong: a value, or why they were refused
+//
+//   TW_CHECK           a promise of our own that does not hold: prints where and aborts
+//
 // Only main() and the I/O threads of transports catch. Destructors never throw.
 #pragma once
 

@@ -3,10 +3,13 @@
 // then need no code of its own. Called from the training thread only.
 //
 // One step of a run, for every rank:
-//   point  = gradient_point(step, shard)             where the gradient is taken
-//   mine   = extract(step, shard)                    after the site's mean gradient arrived in
-//   grad() reply  = apply(step, shard, heard)               with what all sites said `age` steps
-//   ago
+//
+//   point = gradient_point(step, shard)   where the gradient is taken
+//
+//   mine  = extract(step, shard)          once the site's mean gradient is in shard.grad()
+//
+//   reply = apply(step, shard, heard)     with what all sites said `age` steps ago
+//
 // The floats that apply writes (parameters, replicated states) must be equal to the bit on every
 // site: a function of step, shard and heard alone, in site order, without libm calls.
 #pragma once
@@ -33,6 +36,7 @@ struct Traits {
   int delay = 0;                // steps between extract and the apply that hears it
   float suggested_lr = 1e-3f;   // peak learning rate that suits small models, where none is given
   std::vector<StateSpec> states = {};
+  UpdateForm form = {};  // of its updates; what comes from outside is judged by it
 };
 
 class Optimizer {

@@ -1,8 +1,10 @@
 // How a step's updates reach the other sites. Two forms; the optimizer does not know which one it
 // got.
-//   AllReduceSync  mean of dense updates over all sites, in this step (the baseline);
-//   DelayedSync    posts the round of this step and collects the one `delay` steps back (0: this
-//   one).
+//
+//   AllReduceSync  mean of dense updates over all sites, in this step (the baseline); the first
+//                  exchange throws Error where sites run different configurations
+//
+//   DelayedSync    posts the round of this step and collects the one `delay` steps back (0: this)
 // Training thread only; the links must outlive the sync.
 #pragma once
 
@@ -12,7 +14,6 @@
 #include <vector>
 
 #include "thinwire/collective.h"
-#include "thinwire/error.h"
 #include "thinwire/exchange.h"
 #include "thinwire/shard.h"
 #include "thinwire/step.h"
@@ -27,6 +28,7 @@ struct Dialect {
   int part = 0;                                  // the rank: which shard of the model this is
   std::size_t floats = 0;                        // of the shard
   std::vector<std::uint32_t> tile_coefficients;  // of each tile of the shard
+  UpdateForm form = {};                          // what updates may look like
 };
 
 // An update of ours that a closed round did not include.
@@ -50,6 +52,7 @@ class Sync {
   virtual bool missed(const Step&) const { return false; }
   // Called once, by the trainer, before the first exchange.
   virtual void open(Dialect dialect) = 0;
+  virtual int sites() const = 0;
   virtual int delay() const = 0;
   // May updates be dense sums (reduce), or are they gathered as they are?
   virtual bool reduces() const = 0;
@@ -69,6 +72,7 @@ class AllReduceSync final : public Sync {
  public:
   explicit AllReduceSync(Collective& far) : far_(far) {}
   void open(Dialect dialect) override;
+  int sites() const override { return far_.size(); }
   int delay() const override { return 0; }
   bool reduces() const override { return true; }
   Heard exchange(const Step& step, int phase, std::uint64_t state_hash, Update mine) override;
@@ -76,8 +80,11 @@ class AllReduceSync final : public Sync {
   std::vector<std::string> take_complaints() override { return {}; }
 
  private:
+  void agree();
+
   Collective& far_;
   Dialect dialect_;
+  bool agreed_ = false;
 };
 
 class DelayedSync final : public Sync {
@@ -89,6 +96,7 @@ class DelayedSync final : public Sync {
   DelayedSync(Exchange& far, Options options);  // throws UsageError for a delay out of range
   void open(Dialect dialect) override;
   bool missed(const Step& step) const override { return far_.missed(round_of(step, 0)); }
+  int sites() const override { return far_.sites(); }
   int delay() const override { return options_.delay; }
   bool reduces() const override { return false; }
   Heard exchange(const Step& step, int phase, std::uint64_t state_hash, Update mine) override;
@@ -102,15 +110,10 @@ class DelayedSync final : public Sync {
     std::uint64_t state_hash;
     Update update;
   };
-  struct Judged {
-    std::uint64_t state_hash;
-    Update update;
-  };
   Round round_of(const Step& step, int phase) const;
   // Puts phase 0 of a step in flight and collects the round that is due, if one is.
   Heard collect_due(Said said);
   Heard collect(const Round& round, Said said);
-  Result<Judged> judge(const SiteFrame& frame, const Round& round) const;
   void complain(const Round& round, int site, const std::string& why);
 
   Exchange& far_;

@@ -34,10 +34,11 @@ struct StepReport {
   double gradient_norm = 0.0;  // of the site's gradient; NaN when it was not finite, or caught_up
   bool skipped = false;        // this site had nothing finite to say
   bool caught_up = false;      // the round was over: this site applied it without a word of its own
-  int heard = 0;               // sites whose updates were applied
+  int heard = 0;               // contributions applied: one a site, or the one mean of a reduce
   std::vector<int> diverged;   // sites whose replicated state differed when they spoke
-  double compute_s = 0.0;      // CPU time of this rank's thread in model and optimizer
-  double exchange_s = 0.0;     // wall time in the far exchange
+  // CPU time of this rank's thread: model, optimizer, codec and sums; waiting costs none.
+  double compute_s = 0.0;
+  double exchange_s = 0.0;  // wall time in the far exchange
 };
 
 class Trainer {

@@ -35,6 +35,15 @@ struct Update {
   bool operator==(const Update&) const = default;
 };
 
+// What the updates of a method look like. An update from outside of another form is refused: a site
+// that says more than the method allows would weigh more than the others.
+struct UpdateForm {
+  bool dense = true;                    // may there be dense values?
+  int value_bits = 0;                   // of the codes; 0: any width
+  std::uint16_t picks_a_tile = 0xffff;  // at most
+  bool scales = true;                   // may there be scales?
+};
+
 // The dense update that says these values, with room for the one float that an all-reduce adds.
 inline Update dense_update(ConstFloats values) {
   Update update;

@@ -1,6 +1,7 @@
 #include "thinwire/sync.h"
 
-#include <cmath>
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "src/codec/codec.h"
@@ -13,13 +14,73 @@ Heard Sync::listen(const Step& step, std::uint64_t state_hash) {
   return exchange(step, 0, state_hash, {});
 }
 
+namespace {
+
+// Is it an update of this form? The reason why not, or nothing.
+std::string misfit(const Update& update, const UpdateForm& form) {
+  const Picks& picks = update.picks;
+  if (!form.dense && !update.dense.empty()) return "dense values, which the method never says";
+  if (!form.scales && !picks.scales.empty()) return "scales, which the method never says";
+  if (picks.positions.empty()) return {};
+  if (form.value_bits != 0 && picks.value_bits != form.value_bits) {
+    return "codes of " + std::to_string(picks.value_bits) + " bits, expected " +
+           std::to_string(form.value_bits);
+  }
+  if (*std::max_element(picks.counts.begin(), picks.counts.end()) > form.picks_a_tile) {
+    return "more than " + std::to_string(form.picks_a_tile) + " coefficients of a tile";
+  }
+  return {};
+}
+
+struct Judged {
+  std::uint64_t state_hash;
+  Update update;
+};
+
+// What a frame says, or why it may not be used; the verdict depends on its bytes alone, so that
+// every site comes to the same one.
+Result<Judged> judge(const SiteFrame& frame, const Round& round, const Dialect& dialect) {
+  const Expected expected{dialect.agreement, round, frame.site, dialect.part};
+  const Result<Opened> opened = thinwire::open(frame.bytes, expected);
+  if (!opened) return Result<Judged>::refuse(opened.why());
+  Result<Update> update = decode(opened->payload, {dialect.floats, dialect.tile_coefficients});
+  if (!update) return Result<Judged>::refuse(update.why());
+  if (!finite_floats(*update)) return Result<Judged>::refuse("its values are not finite");
+  if (std::string why = misfit(*update, dialect.form); !why.empty()) {
+    return Result<Judged>::refuse(std::move(why));
+  }
+  return Judged{opened->header.state_hash, std::move(*update)};
+}
+
+}  // namespace
+
 void AllReduceSync::open(Dialect dialect) { dialect_ = std::move(dialect); }
+
+// An all-reduce has no frames that could be refused: what must match is compared before the first. A
+// mean is all that a collective between sites need offer: bytes are equal everywhere if their mean is
+// ours and the mean of their squares its square. Both are exact in floats for up to 256 sites.
+void AllReduceSync::agree() {
+  constexpr std::size_t kBytes = sizeof(dialect_.agreement);
+  std::array<float, 2 * kBytes> mine;
+  for (std::size_t i = 0; i < kBytes; ++i) {
+    mine[i] = static_cast<float>(dialect_.agreement >> (8 * i) & 0xff);
+    mine[kBytes + i] = mine[i] * mine[i];
+  }
+  std::array<float, 2 * kBytes> mean = mine;
+  far_.all_reduce_mean(mean);
+  if (mean != mine) {
+    throw Error("another site runs another layout or settings than site " +
+                std::to_string(far_.rank()) + "; give all sites the same configuration");
+  }
+  agreed_ = true;
+}
 
 // The weight of a site (1: it speaks, 0: its gradient was not finite) is averaged with its values,
 // so that the mean is over the sites that spoke. Done in place: models are large.
 Heard AllReduceSync::exchange(const Step&, int, std::uint64_t, Update mine) {
   TW_CHECK(mine.picks.positions.empty());
   TW_CHECK(mine.dense.empty() || mine.dense.size() == dialect_.floats);
+  if (!agreed_) agree();
   const float speaks = mine.dense.empty() ? 0.0f : 1.0f;
   mine.dense.resize(dialect_.floats, 0.0f);
   mine.dense.push_back(speaks);
@@ -69,18 +130,6 @@ Heard DelayedSync::collect_due(Said said) {
   return heard;
 }
 
-// What a frame says, or why it may not be used; the verdict depends on its bytes alone, so that
-// every site comes to the same one.
-Result<DelayedSync::Judged> DelayedSync::judge(const SiteFrame& frame, const Round& round) const {
-  const Expected expected{dialect_.agreement, round, frame.site, dialect_.part};
-  const Result<Opened> opened = thinwire::open(frame.bytes, expected);
-  if (!opened) return Result<Judged>::refuse(opened.why());
-  Result<Update> update = decode(opened->payload, {dialect_.floats, dialect_.tile_coefficients});
-  if (!update) return Result<Judged>::refuse(update.why());
-  if (!finite_floats(*update)) return Result<Judged>::refuse("its values are not finite");
-  return Judged{opened->header.state_hash, std::move(*update)};
-}
-
 void DelayedSync::complain(const Round& round, int site, const std::string& why) {
   complaints_.push_back("round " + std::to_string(round.number) + ", site " + std::to_string(site) +
                         ": " + why);
@@ -90,7 +139,7 @@ Heard DelayedSync::collect(const Round& round, Said said) {
   Heard heard;
   bool included = false;
   for (const SiteFrame& frame : far_.collect(round).frames) {
-    Result<Judged> judged = judge(frame, round);
+    Result<Judged> judged = judge(frame, round, dialect_);
     if (!judged) {
       ++refused_;
       complain(round, frame.site, "refused: " + judged.why());

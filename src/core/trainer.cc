@@ -32,8 +32,12 @@ double wall_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// Squares and transforms of floats beyond it overflow: a gradient with such a norm is as useless as
+// one that is not finite.
+constexpr double kNormMax = 1e18;
+
 void check_fit(const Traits& traits, const Optimizer& optimizer, const Sync& sync,
-               const Collective& near) {
+               const Collective& near, int sites) {
   const std::string name(optimizer.name());
   if (traits.whole_matrices && near.size() > 1) {
     throw UsageError(name + " needs whole matrices; run it with one rank a site");
@@ -42,6 +46,11 @@ void check_fit(const Traits& traits, const Optimizer& optimizer, const Sync& syn
   if ((traits.meeting == Meeting::reduce) != sync.reduces()) {
     throw UsageError(name + (sync.reduces() ? " gathers updates; give it a DelayedSync"
                                             : " sums dense updates; give it an AllReduceSync"));
+  }
+  if (sites != sync.sites()) {
+    throw UsageError("the trainer is set up for " + std::to_string(sites) +
+                     " sites but the sync for " + std::to_string(sync.sites()) +
+                     "; make them equal");
   }
   if (traits.delay != sync.delay()) {
     throw UsageError(name + " is set up for delay " + std::to_string(traits.delay) +
@@ -64,7 +73,7 @@ class Trainer::Body {
         shard_(layout_, near.rank(), near.size(), traits_.states),
         units_(model, shard_, near, options_.seed) {
     options_.schedule.validate();
-    check_fit(traits_, optimizer, sync, near);
+    check_fit(traits_, optimizer, sync, near, options_.sites);
     if (traits_.meeting != Meeting::nothing) sync_.open(dialect());
   }
 
@@ -113,6 +122,7 @@ Dialect Trainer::Body::dialect() const {
   dialect.agreement = agreement();
   dialect.part = near_.rank();
   dialect.floats = shard_.params().size();
+  dialect.form = traits_.form;
   for (const Tile& tile : shard_.tiles()) {
     dialect.tile_coefficients.push_back(static_cast<std::uint32_t>(tile.height * tile.width));
   }
@@ -128,19 +138,17 @@ StepReport Trainer::Body::step() {
   report.index = index_;
   report.lr = step.lr;
   report.caught_up = missed(step);
-  double cpu = thread_cpu_s();
+  const double cpu = thread_cpu_s();
   Update said = compute(step, report);
-  report.compute_s = thread_cpu_s() - cpu;
 
   // A method with several phases answers until nothing is left to say; one phase is the rule. The
   // first phase is always exchanged, even with nothing to say: others count on hearing from
   // everyone.
   for (int phase = 0; phase == 0 || !said.empty(); ++phase) {
     const Heard heard = exchange(step, phase, std::move(said), report);
-    cpu = thread_cpu_s();
     said = apply(step, heard, report);
-    report.compute_s += thread_cpu_s() - cpu;
   }
+  report.compute_s = thread_cpu_s() - cpu;
   ++index_;
   return report;
 }
@@ -159,7 +167,6 @@ Update Trainer::Body::compute(const Step& step, StepReport& report) {
   if (report.caught_up) {
     report.loss = std::numeric_limits<float>::quiet_NaN();
     report.gradient_norm = std::numeric_limits<double>::quiet_NaN();
-    optimizer_.take_back(step, shard_, {});
     return {};
   }
   units_.begin_step();
@@ -174,17 +181,17 @@ Update Trainer::Body::compute(const Step& step, StepReport& report) {
 Update Trainer::Body::extract(Step step, StepReport& report) {
   step.norm = site_norm(shard_, shard_.grad(), near_);
   report.gradient_norm = step.norm;
-  report.skipped = !std::isfinite(step.norm);
+  report.skipped = !(step.norm <= kNormMax);
   if (!report.skipped) return optimizer_.extract(step, shard_);
   report.gradient_norm = std::numeric_limits<double>::quiet_NaN();
   ++skipped_;
   // A run that has diverged would say so in every step.
   if (near_.rank() == 0 && std::has_single_bit(skipped_)) {
     log_warn("step " + std::to_string(step.index) +
-             ": the gradient is not finite; this site's contribution is skipped, " +
+             ": the gradient is not finite or its norm above 1e18; this site's contribution is "
+             "skipped, " +
              std::to_string(skipped_) + " so far");
   }
-  optimizer_.take_back(step, shard_, {});
   return {};
 }
 

@@ -90,6 +90,10 @@ void UnitStore::end_gradient(int unit) noexcept {
   Unit& done = units_[unit];
   try {
     // A destructor may not throw: the failure waits for the next take or the end of the step.
+    if (std::uncaught_exceptions() > 0) {
+      // The model failed while it held the lease; the other ranks may be in another operation.
+      throw Error("a gradient was given back by a failure; this step cannot go on");
+    }
     if (!kept_) {
       near_.reduce_scatter_mean(done.gradient,
                                 shard_.grad().subspan(shard_.unit_offset(unit), part_size(unit)),

@@ -3,6 +3,7 @@
 // results do not depend on how many there are (their mean is exact for powers of two).
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -18,9 +19,10 @@ namespace thinwire::test {
 struct ToyOptions {
   int site = 0;
   std::uint64_t seed = 1;
-  float spread = 0.5f;                             // how far sites' targets differ
-  std::function<bool(std::uint64_t)> is_bad = {};  // steps in which the gradient holds a NaN
-  std::vector<ParameterSpec> parameters = {};      // empty: awkward_parameters()
+  float spread = 0.5f;                                  // how far sites' targets differ
+  std::function<bool(std::uint64_t)> is_bad = {};       // steps in which the gradient is useless
+  float bad = std::numeric_limits<float>::quiet_NaN();  // what it then consists of
+  std::vector<ParameterSpec> parameters = {};           // empty: awkward_parameters()
 };
 
 // Matrices with edge tiles, a prime side, a cube, pooled vectors, a scalar, an empty parameter, a
@@ -64,7 +66,7 @@ class ToyModel final : public Model {
           loss += 0.5 * g[i] * g[i];
         }
         if (p == 0 && options_.is_bad && options_.is_bad(step.index)) {
-          g[3] = std::numeric_limits<float>::quiet_NaN();
+          std::fill(g.begin(), g.end(), options_.bad);
         }
       }
     }
