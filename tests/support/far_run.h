@@ -53,6 +53,7 @@ class AuditedSync final : public Sync {
     shape_ = {dialect.floats, dialect.tile_coefficients};
     sync_->open(std::move(dialect));
   }
+  int sites() const override { return sync_->sites(); }
   int delay() const override { return sync_->delay(); }
   bool reduces() const override { return sync_->reduces(); }
   Heard exchange(const Step& step, int phase, std::uint64_t state, Update mine) override {
