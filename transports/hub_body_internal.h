@@ -1,0 +1,198 @@
+// The inside of hub::Core, in four files: hub_core.cc (dispatch, time), hub_members.cc (who is in),
+// hub_rounds.cc (posts and closing), hub_recovery.cc (rounds that an earlier hub closed), and
+// hub_status.cc. One thread. Internal to transports/.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "transports/hub_core_internal.h"
+
+namespace thinwire::hub {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr std::uint64_t kRoundsAhead = 16;  // of the first open one; more is not accepted
+
+// What is closed as one: all parts of a round.
+struct Key {
+  std::uint64_t number = 0;
+  std::uint32_t phase = 0;
+  Kind kind = Kind::gather;
+
+  auto operator<=>(const Key&) const = default;
+};
+
+inline Key key_of(const Slot& slot) { return {slot.round.number, slot.round.phase, slot.kind}; }
+inline Slot slot_of(const Key& key, std::uint32_t part, std::uint32_t epoch = 0) {
+  return {{epoch, key.number, key.phase}, key.kind, part};
+}
+
+// The results that a site had when it first spoke to this hub.
+struct Claims {
+  std::uint64_t below = 0;
+  std::set<Key> ahead;
+
+  bool has(const Key& key) const { return key.number < below || ahead.contains(key); }
+};
+
+struct Site {
+  std::string name;
+  std::uint64_t process = 0;
+  std::string key;
+  Peer peer;
+  std::uint32_t number = kNoNumber;
+  std::uint32_t epoch = 0;  // the newest that it was told by an earlier hub
+  Claims claims;
+  bool active = false;
+  std::string expelled;  // why its state is of no use to the run
+  // It came to a run under way without a number: it may have lost its state, and must not be handed
+  // rounds of an earlier hub that count its own frames.
+  bool unproven = false;
+  double since = 0.0;  // its first hello to this hub
+  double last_seen = 0.0;
+  std::uint64_t step = 0;  // the highest round it spoke of
+  std::uint64_t left_out = 0;
+  std::uint64_t bytes_up = 0;
+  std::uint64_t bytes_down = 0;
+};
+
+struct Posts {
+  std::vector<std::optional<Bytes>> parts;
+  std::size_t count = 0;
+};
+
+struct OpenRound {
+  double first = 0.0;          // time of its first post
+  std::vector<Posts> by_site;  // by number
+};
+
+struct ClosedRound {
+  std::uint32_t epoch = 0;
+  std::vector<std::vector<SiteFrame>> parts;
+  std::vector<std::uint32_t> absent;
+  bool decided_here = true;  // or by an earlier hub
+  std::size_t bytes = 0;
+
+  bool includes(std::uint32_t site) const;
+};
+
+// A round that an earlier hub closed, on its way from a site that has it.
+struct Fetch {
+  std::vector<std::optional<Bundle>> parts;
+  const Site* asked = nullptr;
+  double again = 0.0;  // when to ask the next one
+};
+
+class Core::Body {
+ public:
+  explicit Body(CoreOptions options) : options_(std::move(options)) {}
+
+  std::vector<Out> receive(double now, const Peer& peer, const std::string& key, Message message);
+  std::vector<Out> tick(double now);
+  double next_tick() const;
+  void refuse(const std::string& reason);
+  std::string status_json(double now) const;
+  std::string metrics_text() const;
+
+  std::vector<std::string> log_;
+
+ private:
+  // hub_core.cc
+  void forgive_own_stall(double now);
+  std::vector<Out> settle();
+  void from_stranger(const Peer& peer, const Message& message);
+  void from_site(Site& site, Message message);
+  void send(const Peer& to, Message message);
+  void send(Site& to, Message message);
+  void log(const std::string& line);
+  // Counts, and logs the first ones of each reason.
+  void refuse(const std::string& reason, const std::string& line);
+  std::string address(const Peer& peer) const;
+
+  // hub_members.cc
+  void hello(const Peer& peer, const std::string& key, Hello hello);
+  void hello_again(Site& site, const Peer& peer, const std::string& key, const Hello& hello);
+  void first_hello(const Peer& peer, const std::string& key, const Hello& hello);
+  void late_hello(const Peer& peer, const std::string& key, const Hello& hello);
+  Site& accept(const Peer& peer, const std::string& key, const Hello& hello);
+  void turn_away(const Peer& peer, const Hello& hello, const std::string& reason, Refused refused);
+  void move_to(Site& site, const Peer& peer);
+  void try_to_begin();
+  void begin();
+  void give_numbers();
+  // Or expels it, for what it claims or lacks.
+  void admit(Site& site, std::uint64_t next_round);
+  void welcome(Site& site);
+  void leave(Site& site, const std::string& why);
+  void expel(Site& site, const std::string& reason, const std::string& why);
+  void forget(const std::string& name);
+  void check_liveness();
+  double evidence_at() const;
+  std::size_t active_sites() const;
+  std::uint64_t first_open() const;
+
+  // hub_rounds.cc
+  void post(Site& site, Post post);
+  bool acceptable(const Site& site, const Post& post);
+  bool room_for(const Key& key, std::size_t bytes);
+  void want(Site& site, const Slot& slot);
+  void close_ready();
+  bool complete(const OpenRound& round) const;
+  double allowance() const;
+  double deadline(const OpenRound& round) const { return round.first + allowance(); }
+  std::vector<bool> take_part(const Key& key, OpenRound& round);
+  void close(const Key& key, bool by_deadline);
+  void keep(const Key& key, ClosedRound round);
+  void send_closed(Site& to, const Key& key, std::uint32_t part);
+  bool drop_oldest();  // of the closed rounds; false: those left are needed
+  void drop_old();
+  void release(const OpenRound& round);
+
+  // hub_recovery.cc
+  bool held(const Key& key) const;  // closed by an earlier hub, says a site that is here
+  bool conflicts(const Claims& claims) const;
+  void fetch(const Key& key);
+  bool ask(const Key& key, Fetch& fetch);  // false: nobody is left who has it
+  void ask_again();
+  void bundle(Site& from, Bundle bundle);
+  bool sound(const Bundle& bundle) const;
+  std::string unlike(const Key& key, const Bundle& bundle) const;
+  void close_fetched(const Key& key);
+
+  const CoreOptions options_;
+  double now_ = 0.0;
+  double due_ = kNever;  // when tick was to be called next
+  std::vector<Out> out_;
+
+  std::map<std::string, Site> sites_;  // by name; nodes do not move
+  std::vector<Site*> numbered_;        // nullptr: not heard of since this hub began
+  std::map<Peer, Site*> peers_;
+  bool begun_ = false;
+  std::uint32_t epoch_ = 0;
+  std::optional<Hello> common_;  // run, agreement, agreed and parts of the first hello
+
+  std::map<Key, OpenRound> open_;
+  std::map<Key, ClosedRound> closed_;
+  std::map<Key, Fetch> fetches_;
+  std::uint64_t head_ = 0;       // rounds below are closed, or were thought so
+  std::uint64_t kept_from_ = 0;  // rounds below are forgotten
+  std::uint64_t decided_from_ = std::numeric_limits<std::uint64_t>::max();  // lowest closed here
+  std::size_t bytes_open_ = 0;
+  std::size_t bytes_closed_ = 0;
+  std::size_t bytes_fetched_ = 0;
+  std::deque<double> durations_;  // of the last complete rounds
+
+  std::uint64_t rounds_closed_ = 0;
+  std::uint64_t closed_by_deadline_ = 0;
+  std::map<std::string, std::uint64_t> refused_;
+};
+
+}  // namespace thinwire::hub

@@ -1,0 +1,156 @@
+// Rounds that an earlier hub closed. Sites that have their results say so in their first hello;
+// such a round is never decided again while one of them is here, but fetched from it.
+#include <algorithm>
+
+#include "transports/hub_body_internal.h"
+
+namespace thinwire::hub {
+namespace {
+
+constexpr double kAskAgainS = 1.0;
+
+bool equal(const std::vector<SiteFrame>& a, const std::vector<SiteFrame>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const SiteFrame& x, const SiteFrame& y) {
+                      return x.site == y.site && x.bytes == y.bytes;
+                    });
+}
+
+std::size_t frame_bytes(const Bundle& bundle) {
+  std::size_t bytes = 0;
+  for (const SiteFrame& frame : bundle.frames) bytes += frame.bytes.size();
+  return bytes;
+}
+
+}  // namespace
+
+bool Core::Body::held(const Key& key) const {
+  if (closed_.contains(key)) return false;
+  return std::any_of(sites_.begin(), sites_.end(), [&](const auto& entry) {
+    return entry.second.active && entry.second.claims.has(key);
+  });
+}
+
+// Has this hub decided a round anew that the claimant has another hub's result of?
+bool Core::Body::conflicts(const Claims& claims) const {
+  if (claims.below > decided_from_) return true;
+  return std::any_of(claims.ahead.begin(), claims.ahead.end(), [&](const Key& key) {
+    const auto closed = closed_.find(key);
+    return closed != closed_.end() && closed->second.decided_here;
+  });
+}
+
+void Core::Body::fetch(const Key& key) {
+  if (fetches_.contains(key) || closed_.contains(key) || key.number < kept_from_) return;
+  Fetch& fetch = fetches_[key];
+  fetch.parts.resize(common_->parts);
+  if (!ask(key, fetch)) fetches_.erase(key);
+}
+
+// The next site that has it, in turn.
+bool Core::Body::ask(const Key& key, Fetch& fetch) {
+  std::vector<Site*> holders;
+  for (Site* site : numbered_) {
+    if (site && site->active && site->claims.has(key)) holders.push_back(site);
+  }
+  if (holders.empty()) return false;
+  const auto last = std::find(holders.begin(), holders.end(), fetch.asked);
+  const bool wrap = last == holders.end() || last + 1 == holders.end();
+  Site& next = wrap ? *holders.front() : **(last + 1);
+  fetch.asked = &next;
+  fetch.again = now_ + kAskAgainS;
+  for (std::uint32_t part = 0; part < fetch.parts.size(); ++part) {
+    if (!fetch.parts[part]) send(next, Missing{slot_of(key, part)});
+  }
+  return true;
+}
+
+void Core::Body::ask_again() {
+  for (auto it = fetches_.begin(); it != fetches_.end();) {
+    Fetch& fetch = it->second;
+    const bool due = !fetch.asked->active || now_ >= fetch.again;
+    if (!due || ask(it->first, fetch)) {
+      ++it;
+      continue;
+    }
+    // Who had it is gone: the round is open again, and its posts are here or come again.
+    log("round " + std::to_string(it->first.number) + ": no site is left that has its result");
+    for (const auto& part : fetch.parts) bytes_fetched_ -= part ? frame_bytes(*part) : 0;
+    it = fetches_.erase(it);
+  }
+}
+
+void Core::Body::bundle(Site& from, Bundle bundle) {
+  const Key key = key_of(bundle.slot);
+  const std::string round = "round " + std::to_string(key.number);
+  if (!from.claims.has(key) || !sound(bundle)) {
+    return refuse("bundle", "site " + from.name + " sends a result of " + round +
+                                " that nobody can use or asked for");
+  }
+  if (const std::string whose = unlike(key, bundle); !whose.empty()) {
+    return expel(from, "other history",
+                 "site " + from.name + " has another result of " + round + " than " + whose);
+  }
+  const auto found = fetches_.find(key);
+  if (found == fetches_.end()) return;
+  std::optional<Bundle>& part = found->second.parts[bundle.slot.part];
+  if (part) return;
+  const std::size_t bytes = frame_bytes(bundle);
+  if (bytes > options_.bytes_max - std::min(options_.bytes_max, bytes_open_ + bytes_fetched_)) {
+    return refuse("memory", "the result of " + round + " from site " + from.name);
+  }
+  bytes_fetched_ += bytes;
+  part = std::move(bundle);
+  const auto& parts = found->second.parts;
+  if (std::all_of(parts.begin(), parts.end(), [](const auto& p) { return p.has_value(); }))
+    close_fetched(key);
+}
+
+// Says of every site of the run whether it took part.
+bool Core::Body::sound(const Bundle& bundle) const {
+  const std::size_t sites = numbered_.size();
+  if (bundle.slot.part >= common_->parts) return false;
+  if (!bundle.absent.empty() && bundle.absent.back() >= sites) return false;
+  if (bundle.slot.kind == Kind::reduce)
+    return bundle.frames.size() == (bundle.absent.size() < sites ? 1u : 0u);
+  if (!bundle.frames.empty() && bundle.frames.back().site >= static_cast<int>(sites)) return false;
+  return bundle.frames.size() + bundle.absent.size() == sites;
+}
+
+// Whose result differs from this one; empty: nobody's.
+std::string Core::Body::unlike(const Key& key, const Bundle& bundle) const {
+  if (const auto closed = closed_.find(key); closed != closed_.end()) {
+    const ClosedRound& round = closed->second;
+    const bool same =
+        round.absent == bundle.absent && equal(round.parts[bundle.slot.part], bundle.frames);
+    return same ? "" : "the run";
+  }
+  const auto found = fetches_.find(key);
+  if (found == fetches_.end()) return {};
+  for (const auto& part : found->second.parts) {
+    if (!part) continue;
+    const bool other_part = part->slot.part != bundle.slot.part;
+    if (part->absent != bundle.absent || !(other_part || equal(part->frames, bundle.frames)))
+      return "another site";
+  }
+  return {};
+}
+
+void Core::Body::close_fetched(const Key& key) {
+  Fetch fetch = std::move(fetches_.extract(key).mapped());
+  if (const auto open = open_.find(key); open != open_.end()) {
+    release(open->second);
+    open_.erase(open);
+  }
+  ClosedRound round;
+  round.decided_here = false;
+  round.absent = fetch.parts.front()->absent;
+  round.epoch = fetch.parts.front()->slot.round.epoch;
+  for (auto& part : fetch.parts) {
+    bytes_fetched_ -= frame_bytes(*part);
+    round.parts.push_back(std::move(part->frames));
+  }
+  keep(key, std::move(round));
+}
+
+}  // namespace thinwire::hub

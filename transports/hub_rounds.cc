@@ -1,0 +1,292 @@
+// Posts and the closing of rounds. A round is closed once, for all parts and all sites.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "transports/hub_body_internal.h"
+
+namespace thinwire::hub {
+namespace {
+
+constexpr std::size_t kDurationsKept = 32;
+constexpr std::uint64_t kLoggedDeadlines = 16;
+
+// Sums in site order, one addition at a time, then divides: the bits of every other transport.
+Bytes mean(const std::vector<SiteFrame>& frames) {
+  Bytes sum = frames.front().bytes;
+  const std::size_t floats = sum.size() / sizeof(float);
+  std::vector<float> values(floats), term(floats);
+  std::memcpy(values.data(), sum.data(), sum.size());
+  for (std::size_t frame = 1; frame < frames.size(); ++frame) {
+    std::memcpy(term.data(), frames[frame].bytes.data(), sum.size());
+    for (std::size_t i = 0; i < floats; ++i) values[i] += term[i];
+  }
+  const auto count = static_cast<float>(frames.size());
+  for (float& value : values) value /= count;
+  std::memcpy(sum.data(), values.data(), sum.size());
+  return sum;
+}
+
+std::size_t frame_bytes(const std::vector<std::vector<SiteFrame>>& parts) {
+  std::size_t bytes = 0;
+  for (const auto& part : parts) {
+    for (const SiteFrame& frame : part) bytes += frame.bytes.size();
+  }
+  return bytes;
+}
+
+// Of one part: the length that most sites sent, the one of the lowest site among equals.
+std::size_t common_length(const OpenRound& round, const std::vector<bool>& taking,
+                          std::size_t part) {
+  std::map<std::size_t, std::size_t> votes;
+  std::size_t best = 0, most = 0;
+  for (std::size_t site = 0; site < taking.size(); ++site) {
+    if (taking[site]) most = std::max(most, ++votes[round.by_site[site].parts[part]->size()]);
+  }
+  for (std::size_t site = taking.size(); site-- > 0;) {
+    if (!taking[site]) continue;
+    const std::size_t length = round.by_site[site].parts[part]->size();
+    if (votes[length] == most) best = length;
+  }
+  return best;
+}
+
+}  // namespace
+
+bool ClosedRound::includes(std::uint32_t site) const {
+  return !std::binary_search(absent.begin(), absent.end(), site);
+}
+
+void Core::Body::post(Site& site, Post post) {
+  const Key key = key_of(post.slot);
+  const std::uint32_t part = post.slot.part;
+  if (!acceptable(site, post)) return;
+  site.step = std::max(site.step, key.number);
+  if (const auto closed = closed_.find(key); closed != closed_.end()) {
+    if (!closed->second.includes(site.number))
+      refuse("late", "site " + site.name + " posts for round " + std::to_string(key.number) +
+                         " after it was closed");
+    return send_closed(site, key, part);
+  }
+  if (key.number < kept_from_) return want(site, post.slot);
+  const auto open = open_.find(key);
+  if (open != open_.end()) {
+    const Posts& posts = open->second.by_site[site.number];
+    if (posts.count > 0 && posts.parts[part]) {
+      if (*posts.parts[part] != post.frame)
+        refuse("repeated", "a second, different frame of site " + site.name + " for round " +
+                               std::to_string(key.number));
+      return send(site, Taken{slot_of(key, part)});
+    }
+  }
+  if (!room_for(key, post.frame.size())) {
+    return refuse("memory", "a frame of " + std::to_string(post.frame.size()) + " bytes of site " +
+                                site.name + " for round " + std::to_string(key.number));
+  }
+  OpenRound& round = open_[key];
+  if (round.by_site.empty()) {
+    round.by_site.resize(numbered_.size());
+    round.first = now_;
+  }
+  Posts& posts = round.by_site[site.number];
+  posts.parts.resize(common_->parts);
+  posts.parts[part] = std::move(post.frame);
+  ++posts.count;
+  bytes_open_ += posts.parts[part]->size();
+  send(site, Taken{slot_of(key, part)});
+  if (held(key)) fetch(key);
+}
+
+bool Core::Body::acceptable(const Site& site, const Post& post) {
+  const std::string what = "site " + site.name + " posts for round " +
+                           std::to_string(post.slot.round.number) + ", part " +
+                           std::to_string(post.slot.part);
+  if (post.slot.part >= common_->parts) {
+    refuse("part", what + "; there are " + std::to_string(common_->parts) + " parts");
+    return false;
+  }
+  const std::uint64_t first = first_open();
+  if (post.slot.round.number > first && post.slot.round.number - first > kRoundsAhead) {
+    refuse("ahead", what + "; the first open round is " + std::to_string(first));
+    return false;
+  }
+  if (post.slot.kind == Kind::reduce && post.frame.size() % sizeof(float) != 0) {
+    refuse("length", what + ", " + std::to_string(post.frame.size()) +
+                         " bytes, which are no whole fp32 numbers");
+    return false;
+  }
+  return true;
+}
+
+// Rounds ahead of the first open one get half of the memory: they must not starve it.
+bool Core::Body::room_for(const Key& key, std::size_t bytes) {
+  const std::size_t limit = key.number > first_open() ? options_.bytes_max / 2 : options_.bytes_max;
+  const std::size_t used = bytes_open_ + bytes_fetched_;
+  if (used > limit || bytes > limit - used) return false;
+  while (used + bytes_closed_ + bytes > options_.bytes_max) {
+    if (!drop_oldest()) return false;
+  }
+  return true;
+}
+
+void Core::Body::want(Site& site, const Slot& slot) {
+  const Key key = key_of(slot);
+  if (slot.part >= common_->parts) {
+    return refuse("part", "site " + site.name + " asks for part " + std::to_string(slot.part));
+  }
+  if (closed_.contains(key)) return send_closed(site, key, slot.part);
+  if (key.number < kept_from_) {
+    return expel(site, "too far behind",
+                 "site " + site.name + " is too far behind: it asks for round " +
+                     std::to_string(key.number) + ", the hub can give those from " +
+                     std::to_string(kept_from_));
+  }
+  if (held(key)) fetch(key);
+}
+
+void Core::Body::close_ready() {
+  for (const Kind kind : {Kind::gather, Kind::reduce}) {
+    while (active_sites() > 0) {
+      const auto lowest = std::find_if(open_.begin(), open_.end(),
+                                       [&](const auto& entry) { return entry.first.kind == kind; });
+      if (lowest == open_.end() || held(lowest->first)) break;
+      const bool all = complete(lowest->second);
+      if (!all && now_ < deadline(lowest->second)) break;
+      close(Key(lowest->first), !all);
+    }
+  }
+}
+
+bool Core::Body::complete(const OpenRound& round) const {
+  return std::all_of(sites_.begin(), sites_.end(), [&](const auto& entry) {
+    const Site& site = entry.second;
+    return !site.active || round.by_site[site.number].count == common_->parts;
+  });
+}
+
+// How long a round may take from its first post.
+double Core::Body::allowance() const {
+  if (durations_.empty()) return options_.round_deadline_s;
+  std::vector<double> sorted(durations_.begin(), durations_.end());
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  const double patient = std::max(options_.shortest_s, options_.patience * *middle);
+  return std::min(patient, options_.round_deadline_s);
+}
+
+// A site takes part with all its parts or with none.
+std::vector<bool> Core::Body::take_part(const Key& key, OpenRound& round) {
+  std::vector<bool> taking(numbered_.size());
+  for (std::size_t site = 0; site < taking.size(); ++site) {
+    taking[site] = numbered_[site] && numbered_[site]->expelled.empty() &&
+                   round.by_site[site].count == common_->parts;
+  }
+  if (key.kind == Kind::gather) return taking;
+  for (std::uint32_t part = 0; part < common_->parts; ++part) {
+    const std::size_t length = common_length(round, taking, part);
+    for (std::size_t site = 0; site < taking.size(); ++site) {
+      if (!taking[site] || round.by_site[site].parts[part]->size() == length) continue;
+      taking[site] = false;
+      refuse("length", "site " + numbered_[site]->name + " posts " +
+                           std::to_string(round.by_site[site].parts[part]->size()) +
+                           " bytes for round " + std::to_string(key.number) + ", the others post " +
+                           std::to_string(length));
+    }
+  }
+  return taking;
+}
+
+void Core::Body::close(const Key& key, bool by_deadline) {
+  OpenRound round = std::move(open_.extract(key).mapped());
+  release(round);
+  const std::vector<bool> taking = take_part(key, round);
+  ClosedRound closed;
+  closed.epoch = epoch_;
+  closed.parts.resize(common_->parts);
+  std::string without;
+  for (std::uint32_t number = 0; number < taking.size(); ++number) {
+    for (std::uint32_t part = 0; taking[number] && part < common_->parts; ++part) {
+      closed.parts[part].push_back(
+          {static_cast<int>(number), std::move(*round.by_site[number].parts[part])});
+    }
+    if (taking[number]) continue;
+    closed.absent.push_back(number);
+    if (numbered_[number]) ++numbered_[number]->left_out;
+    without += " " + (numbered_[number] ? numbered_[number]->name : std::to_string(number));
+  }
+  if (key.kind == Kind::reduce && closed.absent.size() < taking.size()) {
+    for (auto& frames : closed.parts) frames = {SiteFrame{0, mean(frames)}};
+  }
+  ++rounds_closed_;
+  decided_from_ = std::min(decided_from_, key.number);
+  if (by_deadline) {
+    ++closed_by_deadline_;
+    if (closed_by_deadline_ <= kLoggedDeadlines || std::has_single_bit(closed_by_deadline_))
+      log("round " + std::to_string(key.number) + " closed at its deadline without site" + without);
+  } else {
+    durations_.push_back(now_ - round.first);
+    if (durations_.size() > kDurationsKept) durations_.pop_front();
+  }
+  keep(key, std::move(closed));
+}
+
+void Core::Body::keep(const Key& key, ClosedRound round) {
+  round.bytes = frame_bytes(round.parts);
+  bytes_closed_ += round.bytes;
+  closed_[key] = std::move(round);
+  head_ = std::max(head_, key.number + 1);
+  for (auto& [name, site] : sites_) {
+    for (std::uint32_t part = 0; part < common_->parts; ++part) {
+      if (site.active && !site.claims.has(key)) send_closed(site, key, part);
+    }
+  }
+  drop_old();
+}
+
+// The site's own frame is left out: it has it.
+void Core::Body::send_closed(Site& to, const Key& key, std::uint32_t part) {
+  const ClosedRound& round = closed_.at(key);
+  const bool included = round.includes(to.number);
+  if (to.unproven && included && !round.decided_here) {
+    return expel(to, "lost state",
+                 "site " + to.name + " took part in round " + std::to_string(key.number) +
+                     " and has come back without a number: a site that lost its state cannot yet " +
+                     "rejoin a running run");
+  }
+  Closed closed{slot_of(key, part, round.epoch), included, {}, round.absent};
+  for (const SiteFrame& frame : round.parts[part]) {
+    const bool own = key.kind == Kind::gather && frame.site == static_cast<int>(to.number);
+    if (!own) closed.frames.push_back(frame);
+  }
+  send(to, std::move(closed));
+}
+
+bool Core::Body::drop_oldest() {
+  if (closed_.empty()) return false;
+  const std::uint64_t number = closed_.begin()->first.number;
+  if (number >= first_open()) return false;
+  while (!closed_.empty() && closed_.begin()->first.number == number) {
+    bytes_closed_ -= closed_.begin()->second.bytes;
+    closed_.erase(closed_.begin());
+  }
+  kept_from_ = std::max(kept_from_, number + 1);
+  return true;
+}
+
+void Core::Body::drop_old() {
+  const std::uint64_t first = first_open();
+  const std::uint64_t from = first > options_.rounds_kept ? first - options_.rounds_kept : 0;
+  kept_from_ = std::max(kept_from_, from);
+  while (!closed_.empty() && closed_.begin()->first.number < kept_from_ && drop_oldest()) {
+  }
+  while (bytes_open_ + bytes_fetched_ + bytes_closed_ > options_.bytes_max && drop_oldest()) {
+  }
+}
+
+void Core::Body::release(const OpenRound& round) {
+  for (const Posts& posts : round.by_site) {
+    for (const auto& frame : posts.parts) bytes_open_ -= frame ? frame->size() : 0;
+  }
+}
+
+}  // namespace thinwire::hub
