@@ -54,7 +54,7 @@ struct RunOptions {
   Chunking chunking = Chunking::padded;
   std::string preset;
   GptOptions model;
-  Schedule schedule;  // without its peak
+  Schedule schedule;   // without its peak
   std::string config;  // all of the above, resolved, as TOML
 };
 

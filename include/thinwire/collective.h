@@ -21,8 +21,8 @@ class Collective {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // mine = mean over members, in member order, of this member's part of `whole`; `mine` may lie inside
-  // `whole`, in its own place.
+  // mine = mean over members, in member order, of this member's part of `whole`; `mine` may lie
+  // inside `whole`, in its own place.
   virtual void reduce_scatter_mean(ConstFloats whole, Floats mine, Cuts cuts) = 0;
   // whole = every member's `mine`, each in its part. `mine` may lie inside `whole`, in its own
   // place.

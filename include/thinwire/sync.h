@@ -1,8 +1,6 @@
-// How a step's updates reach the other sites. Two forms; the optimizer does not know which one it
-// got.
+// How a step's updates reach the other sites. The optimizer does not know which form it got.
 //   AllReduceSync  mean of dense updates over all sites, in this step (the baseline);
-//   DelayedSync    posts the round of this step and collects the one `delay` steps back (0: this
-//   one).
+//   DelayedSync    posts the round of this step, collects the one `delay` steps back (0: this one).
 // Training thread only; the links must outlive the sync.
 #pragma once
 
@@ -56,7 +54,6 @@ class Sync {
   // `state_hash`: of the replicated state that `mine` was made from; compared between sites.
   // phase > 0 is exchanged without delay.
   virtual Heard exchange(const Step& step, int phase, std::uint64_t state_hash, Update mine) = 0;
-
   // Phase 0 of a step whose round was missed: as exchange, with nothing said.
   virtual Heard listen(const Step& step, std::uint64_t state_hash);
 
@@ -107,8 +104,7 @@ class DelayedSync final : public Sync {
     Update update;
   };
   Round round_of(const Step& step, int phase) const;
-  // Puts phase 0 of a step in flight and collects the round that is due, if one is.
-  Heard collect_due(Said said);
+  Heard collect_due(Said said);  // of phase 0: in flight first
   Heard collect(const Round& round, Said said);
   Result<Judged> judge(const SiteFrame& frame, const Round& round) const;
   void complain(const Round& round, int site, const std::string& why);
