@@ -83,7 +83,7 @@ void Core::Body::forgive_own_stall(double now) {
   const double stall = now - due_;
   now_ = std::max(now_, now);
   if (!(stall > std::min(1.0, options_.peer_timeout_s / 4.0))) return;
-  for (auto& [name, site] : sites_) site.last_seen = std::min(now_, site.last_seen + stall);
+  for (auto& [name, site] : sites_) site.last_seen = now_;
   for (auto& [key, round] : open_) round.first = std::min(now_, round.first + stall);
   log("the hub itself stood still for " + std::to_string(stall) + " s");
 }

@@ -48,7 +48,7 @@ struct Hello {
   std::string site;           // name
   std::uint64_t process = 0;  // random at start: tells a returning process from a new one
   std::uint64_t agreement = 0;
-  std::string agreed;  // "key = value" lines behind the agreement, to name the first difference
+  std::string agreed{};  // "key = value" lines behind the agreement, to name the first difference
   std::uint32_t parts = 1;  // ranks of the site
   // What a restarted hub must know. This site has the results of all rounds below next_round, and
   // no phase of those is yet to come: it is at most the highest round the site has posted or asked

@@ -1,0 +1,252 @@
+// A hub that knows nothing of the rounds before it, sites that come back, and the bounds of memory.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/support/hub_fixture.h"
+
+namespace thinwire::hub {
+namespace {
+
+// A hello to a hub that was started again in mid-run.
+Hello returning(const std::string& site, std::uint64_t next_round, std::vector<Slot> ahead = {}) {
+  Hello hello = hello_of(site);
+  hello.number = static_cast<std::uint32_t>(site[0] - 'a');
+  hello.next_round = next_round;
+  hello.ahead = std::move(ahead);
+  hello.epoch = 4;
+  return hello;
+}
+
+Bundle bundle_of(std::uint64_t number, const std::string& word = "0") {
+  return {{{4, number, 0}, Kind::gather, 0}, {{0, text("a" + word)}, {1, text("b" + word)}}, {}};
+}
+
+TEST(HubRecovery, FetchesWhatSomeHaveAndOthersLack) {
+  Hub hub;
+  hub.say("a", returning("a", 5));
+  EXPECT_FALSE(hub.to<Welcome>("a"));
+  hub.say("b", returning("b", 4));
+  EXPECT_EQ(hub.to<Welcome>("b")->next_round, 5u);
+  EXPECT_EQ(hub.to<Welcome>("b")->epoch, 5u);
+  hub.say("b", Post{slot(4), text("b0")});
+  ASSERT_TRUE(hub.to<Missing>("a"));
+  EXPECT_EQ(hub.to<Missing>("a")->slot, slot(4));
+  hub.wait_until(5);
+  EXPECT_FALSE(hub.to<Closed>("b")) << "a has the result";
+  hub.say("a", bundle_of(4));
+  ASSERT_TRUE(hub.to<Closed>("b"));
+  EXPECT_TRUE(hub.to<Closed>("b")->included);
+  EXPECT_EQ(hub.to<Closed>("b")->slot.round.epoch, 4u);
+  EXPECT_EQ(hub.to<Closed>("b")->frames.at(0).bytes, text("a0"));
+  EXPECT_FALSE(hub.to<Closed>("a"));
+  EXPECT_EQ(hub.status()["rounds_closed"], 0);
+}
+
+TEST(HubRecovery, FetchesRoundsAheadOfTheFirstOneThatIsLacking) {
+  Hub hub;
+  hub.say("a", returning("a", 4, {slot(5)}));
+  hub.say("b", returning("b", 4));
+  EXPECT_EQ(hub.to<Missing>("a")->slot, slot(5));
+  for (const std::string peer : {"a", "b"}) hub.say(peer, Post{slot(4), text(peer)});
+  EXPECT_TRUE(hub.to<Closed>("a")) << "round 4 is anybody's";
+  hub.say("b", Post{slot(5), text("other")});
+  EXPECT_FALSE(hub.to<Closed>("b"));
+  hub.say("a", bundle_of(5));
+  EXPECT_EQ(hub.to<Closed>("b")->frames.at(0).bytes, text("a0"));
+}
+
+TEST(HubRecovery, AsksTheNextOneAndDecidesAnewWhenNobodyIsLeft) {
+  Hub hub({.run = "run", .sites = 3, .round_deadline_s = 20});
+  hub.say("a", returning("a", 5));
+  hub.say("b", returning("b", 5));
+  hub.say("c", returning("c", 4));
+  hub.say("c", Want{slot(4)});
+  ASSERT_TRUE(hub.to<Missing>("a"));
+  hub.wait_until(1.5);
+  EXPECT_TRUE(hub.to<Missing>("b"));
+  hub.say("a", Bye{});
+  hub.say("b", Bye{});
+  hub.say("c", Post{slot(4), text("c0")});
+  ASSERT_TRUE(hub.to<Closed>("c"));
+  EXPECT_EQ(hub.to<Closed>("c")->absent, (std::vector<std::uint32_t>{0, 1}));
+  hub.say("a", returning("a", 5));
+  ASSERT_TRUE(hub.to<Refused>("a"));
+  EXPECT_NE(hub.to<Refused>("a")->why.find("closed anew"), std::string::npos);
+}
+
+TEST(HubRecovery, RefusesBundlesThatSayTooLittleOrAnotherThing) {
+  Hub hub({.run = "run", .sites = 3});
+  hub.say("a", returning("a", 5));
+  hub.say("b", returning("b", 5));
+  hub.say("c", returning("c", 4));
+  hub.say("c", Want{slot(4)});
+  hub.say("a", bundle_of(4));  // says nothing of c
+  hub.say("a", Bundle{slot(4, Kind::reduce), {}, {0, 1}});
+  hub.say("a", Bundle{slot(4, Kind::gather, 1), {}, {0, 1, 2}});
+  hub.say("a", Bundle{slot(4), {{0, {}}, {1, {}}, {2, {}}, {3, {}}}, {}});
+  hub.say("c", Bundle{slot(4), {}, {0, 1, 2}});
+  EXPECT_EQ(hub.refused("bundle"), 5u);
+  EXPECT_FALSE(hub.to<Closed>("c"));
+  Bundle good = bundle_of(4);
+  good.absent = {2};
+  hub.say("a", good);
+  EXPECT_FALSE(hub.to<Closed>("c")->included);
+  good.frames[0].bytes = text("forged");
+  hub.say("b", good);
+  EXPECT_NE(hub.to<Refused>("b")->why.find("another result of round 4"), std::string::npos);
+  EXPECT_FALSE(hub.status()["sites"][1]["active"].get<bool>());
+}
+
+TEST(HubRecovery, GoesOnWithThoseThatAreThereAfterThePeerTimeout) {
+  Hub hub({.run = "run", .sites = 3});
+  hub.say("c", returning("c", 4));
+  for (double time = 1; time < 10; time += 1) {
+    hub.wait_until(time);
+    hub.say("c", returning("c", 4));
+    hub.say("a", returning("a", 4));
+    EXPECT_FALSE(hub.to<Welcome>("c"));
+  }
+  hub.wait_until(10.5);
+  ASSERT_TRUE(hub.to<Welcome>("c"));
+  EXPECT_EQ(hub.to<Welcome>("c")->site, 2u);
+  hub.say("b", returning("b", 4));
+  ASSERT_TRUE(hub.to<Welcome>("b"));
+  EXPECT_EQ(hub.to<Welcome>("b")->site, 1u);
+}
+
+TEST(HubRecovery, SiteThatLostItsStateIsNotHandedRoundsWithItsOwnFrames) {
+  Hub hub;
+  hub.say("a", returning("a", 5));
+  hub.say("b", hello_of("b"));
+  ASSERT_TRUE(hub.to<Welcome>("b")) << "it may never have been welcomed";
+  hub.say("b", Want{slot(4)});
+  Bundle without = bundle_of(4);
+  without.frames.pop_back();
+  without.absent = {1};
+  hub.say("a", without);
+  EXPECT_TRUE(hub.to<Closed>("b"));
+  hub.say("b", Want{slot(3)});
+  hub.say("a", bundle_of(3));
+  EXPECT_FALSE(hub.to<Closed>("b"));
+  EXPECT_NE(hub.to<Refused>("b")->why.find("lost its state"), std::string::npos);
+}
+
+TEST(HubRecovery, ClaimedNumbersMustBeOfTheRunAndOneSitesAlone) {
+  Hub hub;
+  hub.say("a", returning("a", 4));
+  Hello twin = returning("b", 4);
+  twin.number = 0;
+  hub.say("b", twin);
+  EXPECT_NE(hub.to<Refused>("b")->why.find("that of site a"), std::string::npos);
+  hub.say("c", returning("c", 4));
+  EXPECT_NE(hub.to<Refused>("c")->why.find("out of range"), std::string::npos);
+}
+
+TEST(HubRecovery, SilentSiteLeavesAndItsProcessReturnsInANewEpoch) {
+  Hub hub;
+  begin(hub, 2);
+  hub.say("b", Post{slot(0), text("b0")});
+  for (double time = 2; time <= 12; time += 2) {
+    hub.wait_until(time);
+    hub.say("b", Ping{1});
+  }
+  EXPECT_EQ(hub.status()["epoch"], 2);
+  EXPECT_EQ(hub.to<Pong>("b")->epoch, 2u);
+  hub.say("a", Post{slot(1), text("stale")});
+  EXPECT_FALSE(hub.to<Pong>("a")->active);
+  EXPECT_EQ(hub.refused("inactive"), 1u);
+  hub.say("a2", hello_of("a"));
+  EXPECT_EQ(hub.to<Welcome>("a2")->epoch, 3u);
+  EXPECT_EQ(hub.to<Welcome>("a2")->next_round, 1u);
+  hub.say("a2", Post{slot(0), text("late")});
+  EXPECT_FALSE(hub.to<Closed>("a2")->included);
+  hub.say("a", Ping{});
+  EXPECT_FALSE(hub.to<Pong>("a")->active) << "its old connection is a stranger's";
+}
+
+TEST(HubRecovery, HubThatStoodStillDoesNotBlameTheSites) {
+  Hub hub;
+  begin(hub, 2);
+  hub.say("a", Post{slot(0), text("a0")});
+  hub.now = 300;
+  hub.heard = hub.core.tick(hub.now);
+  EXPECT_TRUE(hub.heard.empty());
+  EXPECT_EQ(hub.status()["epoch"], 1);
+  hub.say("b", Post{slot(0), text("b0")});
+  EXPECT_TRUE(hub.to<Closed>("b")->included);
+}
+
+TEST(HubRecovery, HoldsNoMoreThanItsBytes) {
+  Hub hub({.run = "run", .bytes_max = 10'000});
+  begin(hub, 2);
+  const Bytes frame(1'000);
+  for (std::uint64_t number = 0; number < 20; ++number) {
+    hub.say("a", Post{slot(number), frame});
+    hub.say("b", Post{slot(number), frame});
+    ASSERT_TRUE(hub.to<Closed>("b")) << "old rounds make room, " << number;
+  }
+  hub.say("b", Want{slot(19)});
+  EXPECT_TRUE(hub.to<Closed>("b"));
+  for (std::uint64_t number = 20; number < 32; ++number) hub.say("a", Post{slot(number), frame});
+  EXPECT_EQ(hub.refused("memory"), 7u) << "rounds ahead may take half";
+  hub.say("b", Post{slot(20), frame});
+  EXPECT_TRUE(hub.to<Closed>("b")->included);
+  hub.say("a", Post{slot(25), Bytes(20'000)});
+  EXPECT_FALSE(hub.to<Taken>("a"));
+  hub.say("b", Want{slot(2)});
+  EXPECT_NE(hub.to<Refused>("b")->why.find("too far behind"), std::string::npos);
+}
+
+TEST(HubRecovery, StatusAndMetricsShowTheRun) {
+  Hub hub({.run = "quoted \"run\"", .hub = 9, .sites = 2});
+  hub.say("p\x01", Hello{.run = "quoted \"run\"", .site = "a"});
+  hub.say("q", Hello{.run = "quoted \"run\"", .site = "b", .process = 5});
+  hub.say("q", Post{slot(0), text("b0")});
+  hub.say("p\x01", Post{slot(0), text("a0")});
+  hub.say("q", Ping{1});
+  hub.say("x", Bye{});
+  hub.core.refuse("not \"decodable\"\n");
+  hub.wait_until(2.5);
+  const nlohmann::json status = hub.status();
+  EXPECT_EQ(status["run"], "quoted \"run\"");
+  EXPECT_EQ(status["hub"], 9);
+  EXPECT_EQ(status["epoch"], 1);
+  EXPECT_EQ(status["begun"], true);
+  EXPECT_EQ(status["first_open_round"], 1);
+  EXPECT_EQ(status["rounds_closed"], 1);
+  EXPECT_EQ(status["closed_by_deadline"], 0);
+  EXPECT_EQ(status["refused"]["unknown peer"], 1);
+  EXPECT_EQ(status["refused"]["not \"decodable\"\n"], 1);
+  ASSERT_EQ(status["sites"].size(), 2u);
+  const nlohmann::json& a = status["sites"][0];
+  EXPECT_EQ(a["name"], "a");
+  EXPECT_EQ(a["number"], 0);
+  EXPECT_EQ(a["active"], true);
+  EXPECT_EQ(a["step"], 0);
+  EXPECT_EQ(a["lag"], 1);
+  EXPECT_EQ(a["left_out"], 0);
+  EXPECT_EQ(a["address"], "0x7001");
+  EXPECT_NEAR(a["last_seen_s"].get<double>(), 2.5, 1e-9);
+  const std::size_t up = encoded_size(Hello{.run = "quoted \"run\"", .site = "a"}) +
+                         encoded_size(Post{slot(0), text("a0")});
+  EXPECT_EQ(a["bytes_up"], up);
+  EXPECT_GT(a["bytes_down"].get<int>(), 0);
+  const std::string metrics = hub.core.metrics_text(hub.now);
+  for (const std::string line :
+       {"thinwire_hub_rounds_closed_total 1", "thinwire_hub_rounds_by_deadline_total 0",
+        "thinwire_hub_epoch 1", "thinwire_hub_sites_active 2",
+        "thinwire_hub_refused_total{reason=\"unknown peer\"} 1",
+        "thinwire_hub_refused_total{reason=\"not ?decodable??\"} 1",
+        "thinwire_hub_site_lag_rounds{site=\"a\"} 1",
+        "thinwire_hub_site_lag_rounds{site=\"b\"} 0"}) {
+    EXPECT_NE(metrics.find("\n" + line + "\n"), std::string::npos) << line << "\n" << metrics;
+  }
+  EXPECT_NE(metrics.find("thinwire_hub_site_bytes_total{site=\"a\",direction=\"up\"} " +
+                         std::to_string(up) + "\n"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace thinwire::hub
