@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tests/support/random.h"
-#include "transports/hub_body_internal.h"
+#include "transports/hub_records_internal.h"
 
 namespace thinwire::hub {
 
