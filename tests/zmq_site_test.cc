@@ -36,6 +36,7 @@ struct WorldOptions {
   std::uint64_t seed = 1;
   int hubs = 1;
   double peer_timeout_s = 1.0;
+  bool may_fail = false;  // a site's refusal is no failure of the test
 };
 
 // One site, its ranks in step, and its end of a connection.
@@ -45,6 +46,7 @@ struct Player {
   std::uint64_t posted = 0;  // rounds
   std::uint64_t collected = 0;
   bool frozen = false;  // the whole process
+  std::string failure;  // why it is out of the run
   std::vector<bool> said;
   std::vector<std::vector<RoundResult>> heard;  // by round, by part
 };
@@ -100,13 +102,14 @@ class World {
       for (const std::string& line : hub->take_log()) note("hub: " + line);
     }
     for (int i = 0; i < options_.sites; ++i) {
-      if (!players_[i].frozen) play(i);
+      if (!players_[i].frozen && players_[i].failure.empty()) play(i);
     }
   }
 
   bool done() const {
-    return std::all_of(players_.begin(), players_.end(),
-                       [&](const Player& one) { return one.collected == options_.rounds; });
+    return std::all_of(players_.begin(), players_.end(), [&](const Player& one) {
+      return one.collected == options_.rounds || !one.failure.empty();
+    });
   }
   // Until all have all rounds, or that much time has passed.
   void run(double most_s) {
@@ -117,10 +120,14 @@ class World {
 
   void expect_one_history(bool whole) {
     if (testing::Test::HasFailure()) return;
+    const auto alive = std::find_if(players_.begin(), players_.end(),
+                                    [](const Player& one) { return one.failure.empty(); });
+    if (alive == players_.end()) return;
     for (std::uint64_t round = 0; round < options_.rounds; ++round) {
       for (std::uint32_t part = 0; part < options_.parts; ++part) {
-        const RoundResult& first = players_[0].heard[round][part];
+        const RoundResult& first = alive->heard[round][part];
         for (int i = 0; i < options_.sites; ++i) {
+          if (!players_[i].failure.empty()) continue;
           const RoundResult& one = players_[i].heard[round][part];
           EXPECT_EQ(one.absent, first.absent) << "site " << i << ", round " << round;
           ASSERT_EQ(one.frames.size(), first.frames.size()) << "site " << i << ", round " << round;
@@ -160,7 +167,7 @@ class World {
     options.hub = ++hub_count_;
     options.sites = options_.sites;
     options.peer_timeout_s = options_.peer_timeout_s;
-    options.round_deadline_s = 5.0;
+    options.round_deadline_s = options.shortest_s = 5.0;
     return std::make_unique<Core>(options);
   }
 
@@ -211,7 +218,12 @@ class World {
     Site& site = *player.site;
     site.tick(now_);
     if (std::exchange(broken_while_frozen_[i], false)) site.lost("the connection was closed");
-    ASSERT_FALSE(site.failure()) << "site " << i << ": " << site.failure()->why;
+    if (site.failure()) {
+      player.failure = site.failure()->why;
+      note("site " + std::to_string(i) + ": " + player.failure);
+      ASSERT_TRUE(options_.may_fail) << "site " << i << ": " << player.failure;
+      return;
+    }
     const Site::Plan plan = site.plan();
     if (plan.connection != player.connection) {
       player.connection = plan.connection;
@@ -286,7 +298,7 @@ TEST(ZmqSite, AnUndisturbedRunHearsEveryoneInEveryRound) {
 }
 
 TEST(ZmqSite, BrokenConnectionsCostNothing) {
-  for (std::uint64_t seed = 1; seed <= 20 && !HasFailure(); ++seed) {
+  for (std::uint64_t seed = 1; seed <= 200 && !HasFailure(); ++seed) {
     World world({.delay = seed % 4, .seed = seed, .peer_timeout_s = 3.0});
     for (int i = 0; i < 400 && !world.done(); ++i) {
       world.step();
@@ -298,7 +310,7 @@ TEST(ZmqSite, BrokenConnectionsCostNothing) {
 }
 
 TEST(ZmqSite, HubsThatDieAndComeBackLoseNoRound) {
-  for (std::uint64_t seed = 1; seed <= 40 && !HasFailure(); ++seed) {
+  for (std::uint64_t seed = 1; seed <= 200 && !HasFailure(); ++seed) {
     World world({.delay = seed % 3, .seed = seed, .peer_timeout_s = 2.0});
     for (int death = 0; death < 6; ++death) {
       for (std::uint64_t i = world.chance(80) + 20; i > 0; --i) world.step();
@@ -312,7 +324,7 @@ TEST(ZmqSite, HubsThatDieAndComeBackLoseNoRound) {
 }
 
 TEST(ZmqSite, AllMoveToTheNextHub) {
-  for (std::uint64_t seed = 1; seed <= 10 && !HasFailure(); ++seed) {
+  for (std::uint64_t seed = 1; seed <= 50 && !HasFailure(); ++seed) {
     World world({.seed = seed, .hubs = 2});
     for (int i = 0; i < 120; ++i) world.step();
     world.kill_hub(0);
@@ -322,7 +334,7 @@ TEST(ZmqSite, AllMoveToTheNextHub) {
 }
 
 TEST(ZmqSite, AFrozenSiteCatchesUpAfterItsThaw) {
-  for (std::uint64_t seed = 1; seed <= 20 && !HasFailure(); ++seed) {
+  for (std::uint64_t seed = 1; seed <= 200 && !HasFailure(); ++seed) {
     World world({.delay = seed % 3, .seed = seed});
     for (int i = 0; i < 100; ++i) world.step();
     world.player(1).frozen = true;
@@ -334,6 +346,35 @@ TEST(ZmqSite, AFrozenSiteCatchesUpAfterItsThaw) {
     world.run(120.0);
     world.expect_one_history(false);
   }
+}
+
+// Hubs die, connections break and sites freeze. A site may find that the others had to go on
+// without it and is refused then; those that stay have one history, and hardly any is ever refused.
+TEST(ZmqSite, AllTroublesAtOnceLeaveOneHistory) {
+  int refused = 0;
+  const std::uint64_t seeds = 300;
+  for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
+    World world({.sites = 4, .rounds = 60, .delay = seed % 3, .seed = seed, .may_fail = true});
+    int frozen = -1;
+    for (int i = 0; i < 1500 && !world.done(); ++i) {
+      world.step();
+      if (world.chance(250) == 0) {
+        world.kill_hub(0);
+        for (std::uint64_t wait = world.chance(40); wait > 0; --wait) world.step();
+        world.start_hub(0);
+      }
+      if (world.chance(60) == 0) world.break_connection(static_cast<int>(world.chance(4)));
+      if (world.chance(150) != 0) continue;
+      if (frozen >= 0) world.player(frozen).frozen = false;
+      frozen = frozen < 0 ? static_cast<int>(world.chance(4)) : -1;
+      if (frozen >= 0) world.player(frozen).frozen = true;
+    }
+    if (frozen >= 0) world.player(frozen).frozen = false;
+    world.run(200.0);
+    world.expect_one_history(false);
+    for (int i = 0; i < 4; ++i) refused += world.player(i).failure.empty() ? 0 : 1;
+  }
+  EXPECT_LT(refused, static_cast<int>(seeds / 4));
 }
 
 TEST(ZmqSite, GivesUpWithoutAHubAndForgivesItsOwnSleep) {

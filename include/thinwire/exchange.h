@@ -44,7 +44,8 @@ class Exchange {
   // Waits until the round is closed. Throws Error when the link itself failed.
   virtual RoundResult collect(const Round& round) = 0;
 
-  // Has the round been closed without a frame of ours? A site that is behind then need not compute one.
+  // Has the round been closed without a frame of ours? A site that is behind then need not compute
+  // one.
   virtual bool missed(const Round&) const { return false; }
 
   virtual Traffic traffic() const = 0;

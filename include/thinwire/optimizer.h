@@ -55,9 +55,9 @@ class Optimizer {
   // exchanged without delay and apply is called again with the replies.
   virtual Update apply(const Step& step, Shard& shard, std::span<const Contribution> heard) = 0;
 
-  // The round of step `said` closed without us: what was said is owed again. Nothing is unheard when
-  // nothing was said: the step was skipped or missed, and extract was not called. The default suits
-  // methods that owe nothing (the gradient of a missed step is gone).
+  // The round of step `said` closed without us: what was said is owed again. Nothing is unheard
+  // when nothing was said: the step was skipped or missed, and extract was not called. The default
+  // suits methods that owe nothing (the gradient of a missed step is gone).
   virtual void take_back(const Step& said, Shard& shard, const Update& unheard);
 
   // Where the next gradient is taken: the parameters, or a displaced copy of them in a state.

@@ -153,7 +153,8 @@ StepReport Trainer::Body::step() {
   return report;
 }
 
-// One decision for all ranks of the site: a round counts as missed when every one knows it to be over.
+// One decision for all ranks of the site: a round counts as missed when every one knows it to be
+// over.
 bool Trainer::Body::missed(const Step& step) {
   if (traits_.meeting != Meeting::gather) return false;
   std::array<float, 1> share{sync_.missed(step) ? 1.0f : 0.0f};
