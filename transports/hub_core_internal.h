@@ -31,8 +31,8 @@ struct CoreOptions {
   double patience = 4.0;
   double shortest_s = 1.0;
   std::size_t rounds_kept = 64;  // closed rounds kept for sites that are behind
-  std::size_t bytes_max = std::size_t{2}
-                          << 30;  // of all frames held; oldest closed rounds go first
+  // Of all frames held; the oldest closed rounds go first.
+  std::size_t bytes_max = std::size_t{2} << 30;
   // Of a peer, for people: log and status. Without it the peer's own bytes are shown.
   std::function<std::string(const Peer&)> address{};
 };

@@ -32,16 +32,15 @@ enum class Kind : std::uint8_t { gather = 0, reduce = 1 };
 
 // A round of one part (rank) of the model, in one of the two kinds.
 struct Slot {
-  Round
-      round;  // the epoch is the hub's affair: sites send 0, the hub fills in the one it closed in
+  // Its epoch is the hub's affair: sites send 0, the hub fills in the one that the round closed in.
+  Round round;
   Kind kind = Kind::gather;
   std::uint32_t part = 0;
 
   bool operator==(const Slot&) const = default;
 };
 
-// ---- site to hub
-// --------------------------------------------------------------------------------------
+// Site to hub.
 
 struct Hello {
   std::string run;            // run id; all sites of a run give the same
@@ -80,8 +79,7 @@ struct Ping {
 struct Bye {};
 struct AskStatus {};
 
-// ---- hub to site
-// --------------------------------------------------------------------------------------
+// Hub to site.
 
 struct Welcome {
   std::uint32_t site = 0;        // this site's number
