@@ -95,7 +95,7 @@ class Parser {
               "Comma list, as in adamw,distro:delay=1 (adamw,demo,distro)");
     add_value(train_, "--method", "run.methods", "One of `thinwire optimizers` (distro)");
     for (CLI::App* verb : {compare_, train_}) add_run_flags(verb);
-    far_ = std::make_unique<FarFlags>(app_);
+    far_ = std::make_unique<FarFlags>(app_, *train_);
   }
 
   CommandLine parse(int argc, char** argv) {
@@ -120,6 +120,7 @@ class Parser {
     command.verb = compare_->parsed() ? Verb::compare
                    : train_->parsed() ? Verb::train
                                       : Verb::optimizers;
+    command.site = far_->site;
     if (command.verb == Verb::train) command.config["run.methods"] = "distro";
     if (!config_file_.empty()) {
       for (auto& [key, value] : read_config_file(config_file_)) command.config[key] = value;

@@ -5,6 +5,7 @@
 
 #include "apps/hub_command.h"
 #include "apps/options.h"
+#include "apps/site_command.h"
 #include "apps/status_command.h"
 
 namespace thinwire::app {
@@ -19,6 +20,7 @@ struct CommandLine {
   std::string text;  // the command as it was given
   HubCommand hub;
   StatusCommand status;
+  SiteCommand site;  // of train
   std::string keygen_file;
 };
 

@@ -136,11 +136,14 @@ struct Wipe {
 }  // namespace
 
 CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog,
-                      const std::string& command, const std::atomic<bool>& stop) {
+                      const std::string& command, const std::atomic<bool>& stop,
+                      const SiteCommand& site) {
   // Whatever can be refused is refused before the first file or thread is made.
   const Text text = options.data.empty() ? read_kjv() : Text::read(options.data);
   text.require(options.model.context);
+  check_site(site, options);
   check_out_dir(options.out);
+  const auto link = site.site.empty() ? nullptr : dial(site, options, text);
   CompareResult result;
   result.config = options.config;
   result.command = command;
@@ -164,7 +167,7 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
                                                  std::isfinite(loss) ? fmt::format("{:.3f}", loss)
                                                                      : "not finite"));
       };
-      runs.push_back(run({options, method, seed, text, catalog, show, stop}));
+      runs.push_back(run({options, method, seed, text, catalog, show, stop, link.get()}));
       done += options.steps;
     }
     result.model = model_text(options, runs[0].parameters);

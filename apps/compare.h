@@ -6,12 +6,14 @@
 
 #include "apps/options.h"
 #include "apps/results.h"
+#include "apps/site_command.h"
 
 namespace thinwire::app {
 
 // Reads the text, checks or makes options.out, trains and measures. Progress goes to standard
 // error. `command` is kept for the report.
 CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog,
-                      const std::string& command, const std::atomic<bool>& stop);
+                      const std::string& command, const std::atomic<bool>& stop,
+                      const SiteCommand& site = {});
 
 }  // namespace thinwire::app

@@ -2,7 +2,7 @@
 
 namespace thinwire::app {
 
-FarFlags::FarFlags(CLI::App& app)
+FarFlags::FarFlags(CLI::App& app, CLI::App& train)
     : hub_verb_(app.add_subcommand("hub", "Be the meeting point of a run between sites")),
       keygen_verb_(app.add_subcommand("keygen", "Make a key pair for a hub or a site")),
       status_verb_(app.add_subcommand("status", "Show how a hub's run is going")) {
@@ -25,6 +25,17 @@ FarFlags::FarFlags(CLI::App& app)
   status_verb_->add_option("--keys", status.keys_file, "Key file of a site on the hub's list");
   status_verb_->add_option("--hub-key", status.hub_key, "The hub's public key");
   status_verb_->add_flag("--json", status.json, "Print the hub's JSON instead of a table");
+  train.add_option("--site", site.site, "Be this site of a run between processes, with --hub");
+  train.add_option("--hub", site.hubs, "tcp://HOST:PORT; several are tried in this order");
+  train.add_option("--keys", site.keys_file, "Key file of this site (thinwire keygen)");
+  train.add_option("--hub-key", site.hub_key, "The hub's public key");
+  train.add_option("--run", site.run, "Id of the run, the same as the hub's (run)");
+  train.add_option("--connect-timeout", site.connect_timeout_s,
+                   "Seconds to wait for the run to begin (30)");
+  train.add_option("--peer-timeout", site.peer_timeout_s,
+                   "Seconds of silence after which the hub is taken for dead (10)");
+  train.add_option("--hub-timeout", site.hub_timeout_s,
+                   "Seconds without any hub after which the site gives up (120)");
 }
 
 }  // namespace thinwire::app

@@ -1,17 +1,19 @@
-// The flags of `thinwire hub`, `keygen` and `status`. Internal to the command line.
+// The flags of `thinwire hub`, `keygen`, `status` and `train --site`. Internal to the command line.
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <string>
 
 #include "apps/hub_command.h"
+#include "apps/site_command.h"
 #include "apps/status_command.h"
 
 namespace thinwire::app {
 
 class FarFlags {
  public:
-  explicit FarFlags(CLI::App& app);  // CLI11 keeps references into this object
+  // Adds verbs to `app` and the site's flags to `train`; CLI11 keeps references into this object.
+  FarFlags(CLI::App& app, CLI::App& train);
   FarFlags(const FarFlags&) = delete;
   FarFlags& operator=(const FarFlags&) = delete;
 
@@ -21,6 +23,7 @@ class FarFlags {
 
   HubCommand hub;
   StatusCommand status;
+  SiteCommand site;
   std::string keygen_file;
 
  private:

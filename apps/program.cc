@@ -76,7 +76,7 @@ void run(const CommandLine& command, const OptimizerCatalog& catalog) {
     std::cout << options.config;
     return;
   }
-  const CompareResult result = compare(options, catalog, command.text, stop);
+  const CompareResult result = compare(options, catalog, command.text, stop, command.site);
   write_report(result, options.out);
   std::cout << (command.json ? summary_json(result) : table(result)) << std::flush;
   std::cerr << "report: " << (options.out / "report.html").string() << "\n";
@@ -99,6 +99,9 @@ int thinwire::run_program(int argc, char** argv, const OptimizerCatalog& catalog
   } catch (const Interrupted& error) {
     std::cerr << "thinwire: " << error.what() << "\n";
     return 128 + stop_signal;
+  } catch (const HubLost& error) {
+    std::cerr << "thinwire: " << error.what() << "\n";
+    return 4;
   } catch (const std::exception& error) {
     std::cerr << "thinwire: " << error.what() << "\n";
     return 1;

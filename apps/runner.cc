@@ -71,10 +71,11 @@ class Run {
   explicit Run(const Job& job)
       : job_(job),
         options_(job.options),
-        world_({.sites = options_.sites, .ranks = options_.ranks, .deadline = kPatience}),
+        sites_(job.link == nullptr ? options_.sites : 1),
+        world_({.sites = sites_, .ranks = options_.ranks, .deadline = kPatience}),
         stop_ahead_(traits().delay + 1),
         groups_((options_.eval_windows + kGroup - 1) / kGroup),
-        ranks_(static_cast<std::size_t>(options_.sites) * options_.ranks) {
+        ranks_(static_cast<std::size_t>(sites_) * options_.ranks) {
     for (std::uint64_t step = 0; step < options_.steps; step += options_.eval_every) {
       eval_steps_.push_back(step);
     }
@@ -86,7 +87,7 @@ class Run {
     forget_peak_memory();
     {
       std::vector<std::jthread> threads;
-      for (int site = 0; site < options_.sites; ++site) {
+      for (int site = 0; site < sites_; ++site) {
         for (int rank = 0; rank < options_.ranks && !failed(); ++rank) start(threads, site, rank);
       }
     }
@@ -96,6 +97,9 @@ class Run {
   }
 
  private:
+  // Of the run's sites, the number of the one that is played here as `site`.
+  int number_of(int site) const { return job_.link == nullptr ? site : job_.link->site(); }
+
   RankResult& at(int site, int rank) { return ranks_[site * options_.ranks + rank]; }
 
   Traits traits() const {
@@ -138,10 +142,12 @@ class Run {
 
   std::unique_ptr<Sync> make_sync(const Traits& traits, int site, int rank) {
     if (traits.meeting == Meeting::reduce) {
-      return std::make_unique<AllReduceSync>(world_.far_collective(site, rank));
+      return std::make_unique<AllReduceSync>(
+          job_.link == nullptr ? world_.far_collective(site, rank) : job_.link->collective(rank));
     }
-    return std::make_unique<DelayedSync>(world_.far(site, rank),
-                                         DelayedSync::Options{.delay = traits.delay});
+    return std::make_unique<DelayedSync>(
+        job_.link == nullptr ? world_.far(site, rank) : job_.link->exchange(rank),
+        DelayedSync::Options{.delay = traits.delay});
   }
 
   void train(int site, int rank) {
@@ -151,8 +157,8 @@ class Run {
     Gpt model(options_.model, job_.text,
               {.seed = job_.seed,
                .global_batch = static_cast<std::size_t>(options_.batch),
-               .part = static_cast<std::size_t>(site * options_.ranks + rank),
-               .parts = ranks_.size(),
+               .part = static_cast<std::size_t>(number_of(site) * options_.ranks + rank),
+               .parts = static_cast<std::size_t>(options_.sites) * options_.ranks,
                .held_out_windows = static_cast<std::size_t>(options_.eval_windows)});
     TrainerOptions trainer_options{.schedule = options_.schedule,
                                    .sites = options_.sites,
@@ -213,11 +219,10 @@ class Run {
       Evaluation evaluation;
       evaluation.step = eval_steps_[i];
       for (double sum : losses_[i]) evaluation.loss += sum / options_.eval_windows;
-      for (const RankResult& rank : ranks_)
-        evaluation.bytes_up += rank.bytes_up[i] / options_.sites;
+      for (const RankResult& rank : ranks_) evaluation.bytes_up += rank.bytes_up[i] / sites_;
       result.curve.push_back(evaluation);
     }
-    const double site_steps = static_cast<double>(options_.steps) * options_.sites;
+    const double site_steps = static_cast<double>(options_.steps) * sites_;
     double train_s = 0.0;
     for (const RankResult& rank : ranks_) {
       if (rank.hash != ranks_[0].hash) {
@@ -241,6 +246,7 @@ class Run {
 
   const Job& job_;
   const RunOptions& options_;
+  int sites_;  // played in this process
   LoopbackWorld world_;
   std::uint64_t stop_ahead_;  // steps
   std::size_t groups_;

@@ -1,4 +1,5 @@
-// Trains one method with one seed on sites x ranks threads over loopback.
+// Trains one method with one seed: on sites x ranks threads over loopback, or on the ranks of one
+// site of a run between processes.
 #pragma once
 
 #include <atomic>
@@ -9,6 +10,7 @@
 
 #include "apps/options.h"
 #include "models/text.h"
+#include "transports/zmq.h"
 
 namespace thinwire::app {
 
@@ -40,6 +42,7 @@ struct Job {
   // Called from one of the training threads after each step of site 0: steps done, its loss.
   std::function<void(std::uint64_t, double)> progress;
   const std::atomic<bool>& stop;  // set: leave at the next common step
+  ZmqLink* link = nullptr;        // this process is one site of a run over it; none: all sites
 };
 
 // The run was stopped by the user.

@@ -14,9 +14,9 @@
 
 namespace thinwire {
 
-// Returns the exit code: 0 done, 1 the run failed, 2 it was asked for wrongly, 128 + n after signal
-// n. Prints what went wrong in one line on standard error and never throws. Takes over SIGINT,
-// SIGTERM, SIGPIPE and SIGXFSZ of the process; call it once, from main().
+// Returns the exit code: 0 done, 1 the run failed, 2 it was asked for wrongly, 4 no hub answers,
+// 128 + n after signal n. Prints what went wrong in one line on standard error and never throws.
+// Takes over SIGINT, SIGTERM, SIGPIPE and SIGXFSZ of the process; call it once, from main().
 int run_program(int argc, char** argv, const Catalog<Optimizer>& catalog);
 
 }  // namespace thinwire

@@ -1,5 +1,4 @@
-// How a step's updates reach the other sites. Two forms; the optimizer does not know which one it
-// got.
+// How a step's updates reach the other sites; the optimizer does not know by which of two forms.
 //
 //   AllReduceSync  mean of dense updates over all sites, in this step (the baseline); the first
 //                  exchange throws Error where sites run different configurations
@@ -21,8 +20,8 @@
 
 namespace thinwire {
 
-// What both ends must know to read each other's updates. Everything that must match between sites
-// is in `agreement`: layout, optimizer settings, divisor rule (Trainer::agreement).
+// What both ends must know to read each other's updates; all that must match between sites is in
+// `agreement` (Trainer::agreement).
 struct Dialect {
   std::uint64_t agreement = 0;
   int part = 0;                                  // the rank: which shard of the model this is
@@ -31,8 +30,7 @@ struct Dialect {
   UpdateForm form = {};                          // what updates may look like
 };
 
-// An update of ours that a closed round did not include.
-struct Unheard {
+struct Unheard {  // an update of ours that a closed round did not include
   Step said;
   Update update;
 };
@@ -50,19 +48,15 @@ class Sync {
 
   // Is this step's round over already? Then this site is behind; it listens and says nothing.
   virtual bool missed(const Step&) const { return false; }
-  // Called once, by the trainer, before the first exchange.
-  virtual void open(Dialect dialect) = 0;
+  virtual void open(Dialect dialect) = 0;  // once, by the trainer, before the first exchange
   virtual int sites() const = 0;
   virtual int delay() const = 0;
-  // May updates be dense sums (reduce), or are they gathered as they are?
-  virtual bool reduces() const = 0;
+  virtual bool reduces() const = 0;  // dense sums, or updates gathered as they are
   // `state_hash`: of the replicated state that `mine` was made from; compared between sites.
   // phase > 0 is exchanged without delay.
   virtual Heard exchange(const Step& step, int phase, std::uint64_t state_hash, Update mine) = 0;
-
   // Phase 0 of a step whose round was missed: as exchange, with nothing said.
   virtual Heard listen(const Step& step, std::uint64_t state_hash);
-
   virtual Traffic traffic() const = 0;
   // Sites whose frame could not be used, with the reason, since the last call.
   virtual std::vector<std::string> take_complaints() = 0;
@@ -111,8 +105,7 @@ class DelayedSync final : public Sync {
     Update update;
   };
   Round round_of(const Step& step, int phase) const;
-  // Puts phase 0 of a step in flight and collects the round that is due, if one is.
-  Heard collect_due(Said said);
+  Heard collect_due(Said said);  // of phase 0: in flight first
   Heard collect(const Round& round, Said said);
   void complain(const Round& round, int site, const std::string& why);
 

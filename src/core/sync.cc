@@ -56,9 +56,10 @@ Result<Judged> judge(const SiteFrame& frame, const Round& round, const Dialect& 
 
 void AllReduceSync::open(Dialect dialect) { dialect_ = std::move(dialect); }
 
-// An all-reduce has no frames that could be refused: what must match is compared before the first. A
-// mean is all that a collective between sites need offer: bytes are equal everywhere if their mean is
-// ours and the mean of their squares its square. Both are exact in floats for up to 256 sites.
+// An all-reduce has no frames that could be refused: what must match is compared before the first.
+// A mean is all that a collective between sites need offer: bytes are equal everywhere if their
+// mean is ours and the mean of their squares its square. Both are exact in floats for up to 256
+// sites.
 void AllReduceSync::agree() {
   constexpr std::size_t kBytes = sizeof(dialect_.agreement);
   std::array<float, 2 * kBytes> mine;

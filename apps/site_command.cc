@@ -1,0 +1,77 @@
+#include "apps/site_command.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <sstream>
+#include <string_view>
+
+#include "thinwire/error.h"
+#include "thinwire/hash.h"
+#include "thinwire/log.h"
+#include "transports/zmq_address_internal.h"
+#include "transports/zmq_security_internal.h"
+
+namespace thinwire::app {
+namespace {
+
+std::chrono::milliseconds milliseconds_of(const char* flag, double seconds) {
+  if (!(seconds >= 0.1 && seconds <= 86'400.0)) {
+    throw UsageError(std::string(flag) + " lies between 0.1 and 86400 seconds");
+  }
+  return std::chrono::milliseconds(std::llround(seconds * 1000.0));
+}
+
+// Everything of the resolved configuration that sites must share, and the text they train on.
+std::string shared_settings(const RunOptions& options, const Text& text) {
+  constexpr std::array<std::string_view, 6> kOwn{"data =",    "out =",        "threads =",
+                                                 "link =",    "eval_every =", "eval_windows ="};
+  std::string shared;
+  std::istringstream lines(options.config);
+  for (std::string line; std::getline(lines, line);) {
+    bool own = line.empty();
+    for (std::string_view key : kOwn) own = own || line.starts_with(key);
+    if (!own) shared += line + "\n";
+  }
+  const ByteView bytes = std::as_bytes(text.bytes());
+  return shared + fmt::format("text = {} bytes, hash {:016x}\n", bytes.size(), hash64(bytes));
+}
+
+}  // namespace
+
+void check_site(const SiteCommand& command, const RunOptions& options) {
+  if (command.site.empty()) {
+    if (!command.hubs.empty()) throw UsageError("--hub needs --site NAME, this site's name");
+    return;
+  }
+  if (command.hubs.empty()) throw UsageError("--site needs --hub tcp://HOST:PORT, where sites meet");
+  for (const std::string& hub : command.hubs) parse_address(hub, AddressUse::dial);
+  if (options.seeds != 1) throw UsageError("a site trains with one seed; leave --seeds away");
+}
+
+std::unique_ptr<ZmqLink> dial(const SiteCommand& command, const RunOptions& options,
+                              const Text& text) {
+  ZmqLinkOptions link;
+  link.hubs = command.hubs;
+  link.hub_key = command.hub_key;
+  if (!command.keys_file.empty()) link.keys = read_zmq_keys(command.keys_file);
+  link.run = command.run;
+  link.site = command.site;
+  link.ranks = options.ranks;
+  link.connect_timeout = milliseconds_of("--connect-timeout", command.connect_timeout_s);
+  link.peer_timeout = milliseconds_of("--peer-timeout", command.peer_timeout_s);
+  link.hub_timeout = milliseconds_of("--hub-timeout", command.hub_timeout_s);
+  const std::string shared = shared_settings(options, text);
+  log_info("site " + command.site + ": waiting for the run to begin at " + command.hubs.front());
+  auto opened = std::make_unique<ZmqLink>(link, hash64(std::string_view(shared)), shared);
+  if (opened->sites() != options.sites) {
+    throw UsageError(fmt::format("the hub's run has {} sites, this site was told of {}; give --sites {}",
+                                 opened->sites(), options.sites, opened->sites()));
+  }
+  log_info(fmt::format("site {}: the run begins; this is site {} of {}", command.site, opened->site(),
+                       opened->sites()));
+  return opened;
+}
+
+}  // namespace thinwire::app
