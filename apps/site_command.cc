@@ -25,8 +25,8 @@ std::chrono::milliseconds milliseconds_of(const char* flag, double seconds) {
 
 // Everything of the resolved configuration that sites must share, and the text they train on.
 std::string shared_settings(const RunOptions& options, const Text& text) {
-  constexpr std::array<std::string_view, 6> kOwn{"data =",    "out =",        "threads =",
-                                                 "link =",    "eval_every =", "eval_windows ="};
+  constexpr std::array<std::string_view, 6> kOwn{
+      "data =", "out =", "threads =", "link =", "eval_every =", "eval_windows ="};
   std::string shared;
   std::istringstream lines(options.config);
   for (std::string line; std::getline(lines, line);) {
@@ -45,7 +45,8 @@ void check_site(const SiteCommand& command, const RunOptions& options) {
     if (!command.hubs.empty()) throw UsageError("--hub needs --site NAME, this site's name");
     return;
   }
-  if (command.hubs.empty()) throw UsageError("--site needs --hub tcp://HOST:PORT, where sites meet");
+  if (command.hubs.empty())
+    throw UsageError("--site needs --hub tcp://HOST:PORT, where sites meet");
   for (const std::string& hub : command.hubs) parse_address(hub, AddressUse::dial);
   if (options.seeds != 1) throw UsageError("a site trains with one seed; leave --seeds away");
 }
@@ -66,11 +67,12 @@ std::unique_ptr<ZmqLink> dial(const SiteCommand& command, const RunOptions& opti
   log_info("site " + command.site + ": waiting for the run to begin at " + command.hubs.front());
   auto opened = std::make_unique<ZmqLink>(link, hash64(std::string_view(shared)), shared);
   if (opened->sites() != options.sites) {
-    throw UsageError(fmt::format("the hub's run has {} sites, this site was told of {}; give --sites {}",
-                                 opened->sites(), options.sites, opened->sites()));
+    throw UsageError(
+        fmt::format("the hub's run has {} sites, this site was told of {}; give --sites {}",
+                    opened->sites(), options.sites, opened->sites()));
   }
-  log_info(fmt::format("site {}: the run begins; this is site {} of {}", command.site, opened->site(),
-                       opened->sites()));
+  log_info(fmt::format("site {}: the run begins; this is site {} of {}", command.site,
+                       opened->site(), opened->sites()));
   return opened;
 }
 

@@ -24,9 +24,10 @@ class CliFar : public CliTest {
   };
 
   static Words train(const std::string& method, const Words& more) {
-    Words words{"train",   "--method", method, "--data",         "text", "--sites",
-                "4",       "--batch",  "8",    "--steps",        "12",   "--eval-every",
-                "6",       "--json",   "--eval-windows", "4"};
+    Words words{
+        "train",          "--method", method,    "--data", "text",         "--sites", "4",
+        "--batch",        "8",        "--steps", "12",     "--eval-every", "6",       "--json",
+        "--eval-windows", "4"};
     for (const char* set : {"model.layers=1", "model.width=64", "model.context=32"}) {
       words.insert(words.end(), {"--set", set});
     }
@@ -80,7 +81,8 @@ TEST_F(CliFar, ASiteWithOtherSettingsIsToldTheDifference) {
   std::vector<Outcome> outcomes(2);
   run_threads(2, [&](int i) {
     const std::string name = "s" + std::to_string(i);
-    Words words{"--site", name, "--hub", hub.hub.address(), "--out", name, "--connect-timeout", "5"};
+    Words words{"--site", name, "--hub", hub.hub.address(), "--out", name, "--connect-timeout",
+                "5"};
     if (i == 1) words.insert(words.end(), {"--set", "optimizer.distro.k=9"});
     outcomes[i] = run(train("distro", words));
   });
@@ -97,7 +99,8 @@ TEST_F(CliFar, FlagsOfASiteBelongTogether) {
   expect_usage_error(train("distro", {"--out", "out", "--site", "a", "--hub", "tcp://127.0.0.1:1",
                                       "--seeds", "2"}),
                      "one seed");
-  expect_usage_error(train("distro", {"--out", "out", "--site", "a", "--hub", "nonsense"}), "tcp://");
+  expect_usage_error(train("distro", {"--out", "out", "--site", "a", "--hub", "nonsense"}),
+                     "tcp://");
 }
 
 TEST_F(CliFar, WithoutAHubItGivesUpWithItsOwnExitCode) {
