@@ -153,7 +153,7 @@ TEST_F(CliRun, TrainsWithOneMethod) {
 
 TEST_F(CliRun, TrainsOneParameterAlone) {
   const Words frozen{"--set",
-                     "model.frozen=wte,wpe,h.0.ln_1,h.0.ln_2,h.0.attn,h.0.mlp,ln_f.weight"};
+                     "model.frozen=wte,wpe,h.0.ln_1,h.0.ln_2,h.0.attn,h.0.mlp,ln_f.weight,lm_head"};
   Words words = small_run("out", frozen);
   const Outcome outcome = run(words);
   EXPECT_EQ(outcome.code, 0) << outcome.err;
