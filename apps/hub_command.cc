@@ -45,13 +45,6 @@ class SignalsStop {
   struct sigaction before_term_ {};
 };
 
-std::chrono::milliseconds milliseconds_of(const char* flag, double seconds) {
-  if (!(seconds >= 0.1 && seconds <= 86'400.0)) {
-    throw UsageError(std::string(flag) + " lies between 0.1 and 86400 seconds");
-  }
-  return std::chrono::milliseconds(std::llround(seconds * 1000.0));
-}
-
 ZmqHubOptions resolve(const HubCommand& command) {
   ZmqHubOptions options;
   options.listen = command.listen;
@@ -70,6 +63,13 @@ ZmqHubOptions resolve(const HubCommand& command) {
 }
 
 }  // namespace
+
+std::chrono::milliseconds milliseconds_of(const char* flag, double seconds) {
+  if (!(seconds >= 0.1 && seconds <= 86'400.0)) {
+    throw UsageError(std::string(flag) + " lies between 0.1 and 86400 seconds");
+  }
+  return std::chrono::milliseconds(std::llround(seconds * 1000.0));
+}
 
 void run_hub(const HubCommand& command, const std::atomic<bool>& stop) {
   const ZmqHubOptions options = resolve(command);

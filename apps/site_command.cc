@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cmath>
 #include <sstream>
 #include <string_view>
 
+#include "apps/hub_command.h"
 #include "thinwire/error.h"
 #include "thinwire/hash.h"
 #include "thinwire/log.h"
@@ -15,13 +15,6 @@
 
 namespace thinwire::app {
 namespace {
-
-std::chrono::milliseconds milliseconds_of(const char* flag, double seconds) {
-  if (!(seconds >= 0.1 && seconds <= 86'400.0)) {
-    throw UsageError(std::string(flag) + " lies between 0.1 and 86400 seconds");
-  }
-  return std::chrono::milliseconds(std::llround(seconds * 1000.0));
-}
 
 // Everything of the resolved configuration that sites must share, and the text they train on.
 std::string shared_settings(const RunOptions& options, const Text& text) {

@@ -40,13 +40,7 @@ std::vector<float> adamw_parameters(int sites, int ranks) {
     return std::make_unique<ToyModel>(ToyOptions{.site = site * ranks + rank});
   };
   run.at_end = [&](Trainer& trainer, int site, int rank) {
-    std::vector<float> mine;
-    for (std::size_t p = 0; p < trainer.layout().parameters().size(); ++p) {
-      const Place& place = trainer.layout().place(p);
-      const Units::Weights weights = trainer.units().weights(place.unit);
-      const ConstFloats values = weights.at(place);
-      mine.insert(mine.end(), values.begin(), values.end());
-    }
+    const std::vector<float> mine = test::gathered_parameters(trainer);
     if (site == 0 && rank == 0) all = mine;
   };
   test::run_sites(run);
@@ -138,14 +132,7 @@ json adamw_sharded() {
   run.steps = 50;
   run.optimizer = [] { return std::make_unique<Adamw>(Adamw::Options{}); };
   run.model = [](int, int) { return std::make_unique<WholeBatch>(); };
-  run.at_end = [&](Trainer& trainer, int, int) {
-    for (std::size_t p = 0; p < trainer.layout().parameters().size(); ++p) {
-      const Place& place = trainer.layout().place(p);
-      const Units::Weights weights = trainer.units().weights(place.unit);
-      const ConstFloats values = weights.at(place);
-      expected.insert(expected.end(), values.begin(), values.end());
-    }
-  };
+  run.at_end = [&](Trainer& trainer, int, int) { expected = test::gathered_parameters(trainer); };
   test::run_sites(run);
   double worst = 0.0;
   json parts;

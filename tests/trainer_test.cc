@@ -34,13 +34,7 @@ SiteRunOptions adamw_run(int sites, int ranks) {
 std::vector<float> parameters_after(SiteRunOptions run) {
   std::vector<float> all;
   run.at_end = [&](Trainer& trainer, int site, int rank) {
-    std::vector<float> mine;
-    for (std::size_t p = 0; p < trainer.layout().parameters().size(); ++p) {
-      const Place& place = trainer.layout().place(p);
-      const Units::Weights weights = trainer.units().weights(place.unit);
-      const ConstFloats values = weights.at(place);
-      mine.insert(mine.end(), values.begin(), values.end());
-    }
+    const std::vector<float> mine = gathered_parameters(trainer);
     if (site == 0 && rank == 0) all = mine;
   };
   run_sites(run);

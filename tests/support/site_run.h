@@ -44,6 +44,18 @@ inline std::unique_ptr<Sync> sync_for(const Traits& traits, LoopbackWorld& world
                                        DelayedSync::Options{.delay = traits.delay});
 }
 
+// All parameters of a site, parameter after parameter. Collective over its ranks.
+inline std::vector<float> gathered_parameters(Trainer& trainer) {
+  std::vector<float> all;
+  for (std::size_t p = 0; p < trainer.layout().parameters().size(); ++p) {
+    const Place& place = trainer.layout().place(p);
+    const Units::Weights weights = trainer.units().weights(place.unit);
+    const ConstFloats values = weights.at(place);
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
 // By site, then by rank.
 inline std::vector<RankOutcome> run_sites(const SiteRunOptions& options) {
   LoopbackWorld world(options.world);
