@@ -240,7 +240,9 @@ json loss_gap() {
   const app::CompareResult result = compared({{"run.methods", "adamw,distro"},
                                               {"run.steps", "3000"},
                                               {"run.seed", "11"},
-                                              {"run.seeds", "3"}});
+                                              {"run.seeds", "3"},
+                                              {"optimizer.adamw.lr", "1.6e-2"},
+                                              {"optimizer.distro.lr", "4e-3"}});
   json methods;
   for (const app::MethodResult& method : result.methods) {
     methods[method.method] = {
