@@ -32,6 +32,7 @@ TEST_F(CliTerminal, StopsAtASignalAndWritesNothing) {
 }
 
 TEST_F(CliTerminal, WipesTheBarBeforeItSaysThatItWasStopped) {
+  if (!has_terminals()) GTEST_SKIP() << "no pseudo-terminals here";
   const Outcome outcome = stop(SIGINT, true);
   EXPECT_EQ(outcome.code, 128 + SIGINT);
   EXPECT_NE(outcome.err.find("\r\x1b[Kthinwire: stopped; nothing was written\r\n"),
@@ -48,6 +49,7 @@ TEST_F(CliTerminal, WritesPlainLinesOfProgressIntoAFile) {
 }
 
 TEST_F(CliTerminal, RedrawsOneLineOnATerminal) {
+  if (!has_terminals()) GTEST_SKIP() << "no pseudo-terminals here";
   Launch shown = launch(small_run("out", {"--json"}));
   shown.terminal = true;
   const Outcome outcome = run_program(shown);
@@ -61,6 +63,7 @@ TEST_F(CliTerminal, RedrawsOneLineOnATerminal) {
 }
 
 TEST_F(CliTerminal, WritesPlainLinesOnADumbTerminal) {
+  if (!has_terminals()) GTEST_SKIP() << "no pseudo-terminals here";
   Launch shown = launch(small_run("out"));
   shown.terminal = true;
   shown.environment = {"TERM=dumb"};
@@ -68,6 +71,7 @@ TEST_F(CliTerminal, WritesPlainLinesOnADumbTerminal) {
 }
 
 TEST_F(CliTerminal, ColoursWarningsOnlyWhereColourIsWelcome) {
+  if (!has_terminals()) GTEST_SKIP() << "no pseudo-terminals here";
   Launch shown = launch(small_run("out", {"--methods", "sgd", "--lr", "sgd=1e30"}));
   shown.terminal = true;
   const std::string colour = "\x1b[33m";

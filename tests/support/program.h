@@ -35,6 +35,15 @@ struct Outcome {
   std::string err;
 };
 
+// Are there pseudo-terminals here? A bare chroot may have none.
+inline bool has_terminals() {
+  int ends[2];
+  if (::openpty(&ends[0], &ends[1], nullptr, nullptr, nullptr) != 0) return false;
+  ::close(ends[0]);
+  ::close(ends[1]);
+  return true;
+}
+
 namespace program_detail {
 
 using Clock = std::chrono::steady_clock;
