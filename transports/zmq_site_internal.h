@@ -35,7 +35,7 @@ struct SiteOptions {
 class Site {
  public:
   struct Plan {
-    std::uint64_t connection = 0;  // 0: none for now
+    std::uint64_t connection = 0;  // 0: none
     std::size_t hub = 0;           // index into hubs
   };
   struct Failure {
