@@ -14,6 +14,7 @@ constexpr std::uint64_t kLoggedDeadlines = 16;
 // Sums in site order, one addition at a time, then divides: the bits of every other transport.
 Bytes mean(const std::vector<SiteFrame>& frames) {
   Bytes sum = frames.front().bytes;
+  if (sum.empty()) return sum;  // an empty part of the model
   const std::size_t floats = sum.size() / sizeof(float);
   std::vector<float> values(floats), term(floats);
   std::memcpy(values.data(), sum.data(), sum.size());
