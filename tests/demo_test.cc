@@ -73,6 +73,19 @@ std::vector<double> decode_mean(const Worker& worker, std::span<const Contributi
   return decoded;
 }
 
+// Compares what was decoded in step `t` with the reference's mean, and marks the values whose mean
+// is below `floor` of the largest: their sign is rounding noise.
+void expect_mean(const std::vector<double>& decoded, const golden::Array<float>& means,
+                 std::size_t t, float floor, std::vector<bool>& noise) {
+  const auto mean = std::span(means.data).subspan(t * decoded.size(), decoded.size());
+  float largest = 0.0f;
+  for (float value : mean) largest = std::max(largest, std::abs(value));
+  for (std::size_t i = 0; i < decoded.size(); ++i) {
+    ASSERT_NEAR(decoded[i], mean[i], 1e-5 * std::max(1.0f, largest));
+    noise[i] = noise[i] || std::abs(mean[i]) < floor * largest;
+  }
+}
+
 class GoldenDemo : public testing::TestWithParam<std::string> {};
 
 // Index sets equal, decoded mean within 1e-5, parameters equal where the reference's own mean is
@@ -109,16 +122,8 @@ TEST_P(GoldenDemo, FollowsThePublishedReferenceStepByStep) {
       ASSERT_TRUE(std::equal(positions.begin(), positions.end(), expected.begin(), expected.end()))
           << "step " << t << " worker " << w;
     }
-    const std::vector<double> decoded = decode_mean(*all[0], heard);
-    float largest = 0.0f;
-    for (std::size_t i = 0; i < size; ++i) {
-      largest = std::max(largest, std::abs(means.data[t * size + i]));
-    }
-    for (std::size_t i = 0; i < size; ++i) {
-      const float mean = means.data[t * size + i];
-      ASSERT_NEAR(decoded[i], mean, 1e-5 * std::max(1.0f, largest));
-      noise[i] = noise[i] || std::abs(mean) < 1e-6f * largest;
-    }
+    expect_mean(decode_mean(*all[0], heard), means, t, 1e-6f, noise);
+    ASSERT_FALSE(HasFatalFailure());
     for (auto& worker : all) worker->optimizer.apply(step, worker->shard, heard);
   }
   const std::vector<float> expected = golden.floats("param_after_last").data;
@@ -184,17 +189,9 @@ TEST_P(GoldenDistro, FollowsTheDeployedScheduleWithDelay) {
       ASSERT_TRUE(std::equal(positions.begin(), positions.end(), expected.begin(), expected.end()))
           << "step " << t << " worker " << w;
     }
-    const std::vector<double> decoded = decode_mean(*all[0], said);
-    float largest = 0.0f;
-    for (std::size_t i = 0; i < size; ++i) {
-      largest = std::max(largest, std::abs(means.data[t * size + i]));
-    }
-    for (std::size_t i = 0; i < size; ++i) {
-      ASSERT_NEAR(decoded[i], means.data[t * size + i], 1e-5 * std::max(1.0f, largest));
-      // Fixed-point votes have an error of their own: 1e-3 of the maximum (docs/numerics.md).
-      const float floor = options.bits == 1 ? 2e-3f : 1e-6f;
-      noise[i] = noise[i] || std::abs(means.data[t * size + i]) < floor * largest;
-    }
+    // Fixed-point votes have an error of their own: 1e-3 of the maximum (docs/numerics.md).
+    expect_mean(decode_mean(*all[0], said), means, t, options.bits == 1 ? 2e-3f : 1e-6f, noise);
+    ASSERT_FALSE(HasFatalFailure());
     for (auto& worker : all) worker->optimizer.apply(step, worker->shard, in_flight);
     in_flight = std::move(said);
   }

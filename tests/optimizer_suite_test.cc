@@ -93,7 +93,8 @@ TEST_P(OptimizerSuite, FrozenParametersStayAndIdleOnesStayFinite) {
 
 // 1e37 is finite, but the transform of a tile of it is not.
 TEST_P(OptimizerSuite, ASiteWithAUselessGradientIsSkippedAndTheOthersGoOn) {
-  for (float bad : {std::numeric_limits<float>::quiet_NaN(), 1e37f}) {
+  using Limits = std::numeric_limits<float>;
+  for (float bad : {Limits::quiet_NaN(), Limits::infinity(), 1e37f}) {
     SiteRunOptions run = options(3, 2);
     run.model = [bad](int site, int rank) {
       ToyOptions toy{.site = site, .bad = bad};
