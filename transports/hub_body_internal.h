@@ -22,6 +22,8 @@ class Core::Body {
   explicit Body(CoreOptions options) : options_(std::move(options)) {}
 
   std::vector<Out> receive(double now, const Peer& peer, const std::string& key, Message message);
+  void alive(double now, const Peer& peer);
+  void gone(double now, const Peer& peer);
   std::vector<Out> tick(double now);
   double next_tick() const;
   void refuse(const std::string& reason);

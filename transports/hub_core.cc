@@ -61,6 +61,20 @@ void Core::Body::from_site(Site& site, Message message) {
   refuse("direction", "site " + site.name + " sends what only a hub says");
 }
 
+void Core::Body::alive(double now, const Peer& peer) {
+  forgive_own_stall(now);
+  if (const auto found = peers_.find(peer); found != peers_.end()) found->second->last_seen = now_;
+}
+
+// The site may dial again at any time; another process of its name need not wait for it.
+void Core::Body::gone(double now, const Peer& peer) {
+  forgive_own_stall(now);
+  const auto found = peers_.find(peer);
+  if (found == peers_.end()) return;
+  found->second->peer.clear();
+  peers_.erase(found);
+}
+
 std::vector<Out> Core::Body::tick(double now) {
   forgive_own_stall(now);
   check_liveness();
@@ -143,6 +157,8 @@ std::vector<Out> Core::receive(double now, const Peer& peer, const std::string& 
                                Message message) {
   return body_->receive(now, peer, key, std::move(message));
 }
+void Core::alive(double now, const Peer& peer) { body_->alive(now, peer); }
+void Core::gone(double now, const Peer& peer) { body_->gone(now, peer); }
 std::vector<Out> Core::tick(double now) { return body_->tick(now); }
 double Core::next_tick() const { return body_->next_tick(); }
 void Core::refuse(const std::string& reason) { body_->refuse(reason); }

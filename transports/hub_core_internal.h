@@ -50,6 +50,10 @@ class Core {
   // A message from a peer; `key` is its authenticated public key in Z85, empty without CURVE: a
   // site's name belongs to the first key that used it.
   std::vector<Out> receive(double now, const Peer& peer, const std::string& key, Message message);
+  // A piece of a message that is not whole yet: a sign of life.
+  void alive(double now, const Peer& peer);
+  // The connection of that peer ended: what is sent to it goes nowhere.
+  void gone(double now, const Peer& peer);
   // To be called at next_tick() or later.
   std::vector<Out> tick(double now);
   double next_tick() const;

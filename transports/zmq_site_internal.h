@@ -58,6 +58,7 @@ class Site {
   // The hub does not let this site in, for ever.
   void turned_away(const std::string& why);
   void receive(Message message, std::size_t bytes);
+  void alive() { heard_at_ = now_; }  // a piece of a message that is not whole yet
   // The next message to be sent, encoded.
   std::optional<Bytes> next_out();
   void leave();  // a goodbye follows, then nothing more
