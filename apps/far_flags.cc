@@ -12,7 +12,9 @@ FarFlags::FarFlags(CLI::App& app, CLI::App& train)
                         "Key file of the hub; needed where others can reach it");
   hub_verb_->add_option("--allow", hub.allow_file, "File of public keys of sites, one a line");
   hub_verb_->add_option("--run", hub.run, "Id that all sites of the run give (run)");
-  hub_verb_->add_option("--sites", hub.sites, "Sites of the run, which begins with the last (2)");
+  hub_verb_->add_option("--sites", hub.sites, "Places of the run: so many sites at once (2)");
+  hub_verb_->add_option("--min-sites", hub.min_sites,
+                        "With fewer the run stands still (begins with all, goes on with any)");
   hub_verb_->add_option("--peer-timeout", hub.peer_timeout_s,
                         "Seconds of silence after which a site is taken for dead (10)");
   hub_verb_->add_option("--round-deadline", hub.round_deadline_s,

@@ -50,6 +50,7 @@ ZmqHubOptions resolve(const HubCommand& command) {
   options.listen = command.listen;
   options.run = command.run;
   options.sites = command.sites;
+  options.min_sites = command.min_sites;
   options.peer_timeout = milliseconds_of("--peer-timeout", command.peer_timeout_s);
   options.round_deadline = milliseconds_of("--round-deadline", command.round_deadline_s);
   options.metrics = command.metrics;

@@ -13,6 +13,7 @@ struct HubCommand {
   std::string allow_file;  // public keys of sites
   std::string run = "run";
   int sites = 2;
+  int min_sites = 0;
   double peer_timeout_s = 10.0;
   double round_deadline_s = 60.0;
   std::string metrics;  // address of the Prometheus endpoint; empty: none

@@ -56,11 +56,13 @@ double peak_memory_mb() {
 
 // What one rank found out; read after its thread has ended.
 struct RankResult {
-  std::vector<double> bytes_up;  // at each evaluation
+  // At each evaluation; negative: a site that entered later, or was left behind, made none there.
+  std::vector<double> bytes_up;
   Traffic traffic;
   double compute_s = 0.0;
   double train_s = 0.0;
-  std::uint64_t steps = 0;
+  std::uint64_t steps = 0;       // of the run
+  std::uint64_t steps_here = 0;  // that this rank took part in or applied
   std::uint64_t hash = 0;
   std::uint64_t skipped = 0;
   std::uint64_t parameters = 0;
@@ -81,6 +83,7 @@ class Run {
     }
     eval_steps_.push_back(options_.steps);
     losses_.assign(eval_steps_.size(), std::vector<double>(groups_));
+    for (RankResult& rank : ranks_) rank.bytes_up.assign(eval_steps_.size(), -1.0);
   }
 
   RunResult go() {
@@ -164,25 +167,29 @@ class Run {
                                    .sites = options_.sites,
                                    .seed = job_.seed,
                                    .chunking = options_.chunking,
-                                   .settings = describe(job_.method)};
+                                   .settings = describe(job_.method),
+                                   .states = job_.link ? &job_.link->states(rank) : nullptr};
     trainer_options.schedule.peak = job_.method.lr;
     Trainer trainer(model, world_.near(site, rank), *optimizer, *sync, trainer_options);
     RankResult& mine = at(site, rank);
     mine.parameters = trainer.layout().trainable_size();
 
-    std::size_t evaluation = 0;
-    for (std::uint64_t step = 0; step <= options_.steps; ++step) {
-      if (step == eval_steps_[evaluation]) {
-        evaluate(model, trainer, site, rank, evaluation++);
-        mine.bytes_up.push_back(static_cast<double>(sync->traffic().bytes_sent));
+    for (;;) {
+      const std::uint64_t step = trainer.steps_done();
+      const auto due = std::ranges::find(eval_steps_, step);
+      if (due != eval_steps_.end()) {
+        const auto evaluation = static_cast<std::size_t>(due - eval_steps_.begin());
+        evaluate(model, trainer, site, rank, evaluation);
+        mine.bytes_up[evaluation] = static_cast<double>(sync->traffic().bytes_sent);
       }
-      if (step == options_.steps || should_stop(step)) break;
+      if (step >= options_.steps || should_stop(step)) break;
       const Clock::time_point begin = Clock::now();
       const StepReport report = trainer.step();
       mine.train_s += seconds_since(begin);
       mine.compute_s += report.compute_s;
-      mine.steps = step + 1;
-      if (site == 0 && rank == 0 && job_.progress) job_.progress(step + 1, report.loss);
+      ++mine.steps_here;
+      mine.steps = report.index + 1;
+      if (site == 0 && rank == 0 && job_.progress) job_.progress(report.index + 1, report.loss);
     }
     mine.traffic = sync->traffic();
     mine.skipped = trainer.skipped();
@@ -216,13 +223,15 @@ class Run {
   RunResult result() {
     RunResult result;
     for (std::size_t i = 0; i < eval_steps_.size(); ++i) {
+      if (ranks_[0].bytes_up[i] < 0.0) continue;
       Evaluation evaluation;
       evaluation.step = eval_steps_[i];
       for (double sum : losses_[i]) evaluation.loss += sum / options_.eval_windows;
       for (const RankResult& rank : ranks_) evaluation.bytes_up += rank.bytes_up[i] / sites_;
       result.curve.push_back(evaluation);
     }
-    const double site_steps = static_cast<double>(options_.steps) * sites_;
+    const double site_steps =
+        static_cast<double>(std::max<std::uint64_t>(1, ranks_[0].steps_here)) * sites_;
     double train_s = 0.0;
     for (const RankResult& rank : ranks_) {
       if (rank.hash != ranks_[0].hash) {
@@ -237,7 +246,7 @@ class Run {
     result.skipped /= static_cast<std::uint64_t>(options_.ranks);
     result.hash = ranks_[0].hash;
     result.parameters = ranks_[0].parameters;
-    result.tokens_per_s = static_cast<double>(options_.steps) * options_.batch *
+    result.tokens_per_s = static_cast<double>(ranks_[0].steps_here) * options_.batch *
                           static_cast<double>(options_.model.context) / train_s;
     result.peak_mb = peak_memory_mb();
     result.traits = traits();

@@ -45,11 +45,6 @@ struct Job {
   ZmqLink* link = nullptr;        // this process is one site of a run over it; none: all sites
 };
 
-// The run was stopped by the user.
-struct Interrupted : Error {
-  using Error::Error;
-};
-
 // Throws Error when a rank fails or replicas end with different bits, Interrupted after a stop.
 RunResult run(const Job& job);
 

@@ -25,7 +25,7 @@ TEST(HubCore, BeginsWhenAllSitesAreThere) {
     EXPECT_EQ(hub.to<Welcome>(peer)->next_round, 0u);
   }
   hub.say("d", hello_of("d"));
-  EXPECT_NE(hub.to<Refused>("d")->why.find("sites a, b, c"), std::string::npos);
+  EXPECT_NE(hub.to<Refused>("d")->why.find("taken, by a, b, c"), std::string::npos);
 }
 
 TEST(HubCore, ForgetsWhoLeavesBeforeTheRunBegins) {

@@ -53,8 +53,11 @@ std::vector<Message> samples() {
             .parts = kPartsMax,
             .next_round = 12,
             .ahead = {ahead, {{0, 12, 0}, Kind::reduce, 0}, {{0, 12, 1}, Kind::gather, 0}},
+            .recent = std::vector<RoundHash>(kRecentMax, {kSlot, 77}),
             .number = kSitesMax - 1,
-            .epoch = 7},
+            .epoch = 7,
+            .hubs = 3,
+            .taking = 12},
       Post{},
       Post{gather, run_of(1)},
       Post{kSlot, run_of(10'000)},
@@ -62,11 +65,11 @@ std::vector<Message> samples() {
       Bundle{},
       Bundle{gather, {{0, {}}, {7, run_of(5)}}, {1, 2, 1023}},
       Bundle{kSlot, {{0, run_of(8)}}, {0, 1}},
-      Ping{~std::uint64_t{0}},
+      Ping{~std::uint64_t{0}, 3, 4},
       Bye{},
       AskStatus{},
       Welcome{.sites = 1},
-      Welcome{kSitesMax - 1, kSitesMax, ~std::uint64_t{0}, 5, 6},
+      Welcome{kSitesMax - 1, kSitesMax, ~std::uint64_t{0}, 5, 6, 7, 8},
       Refused{},
       Refused{std::string(kTextMax, 'x'), false},
       Taken{kSlot},
@@ -76,7 +79,19 @@ std::vector<Message> samples() {
       Closed{kSlot, true, {{0, run_of(64)}}, {4}},
       Missing{gather},
       Pong{},
-      Pong{9, false},
+      Pong{9, false, 1, 2, false},
+      Fetch{1, kPartsMax - 1, ~std::uint64_t{0}, 4},
+      Chunk{},
+      Chunk{.step = 5,
+            .part = 1,
+            .chunk = 2,
+            .site = 3,
+            .state_bytes = 2 * kChunkBytes + 7,
+            .state_hash = 8,
+            .hash = 9,
+            .bytes = run_of(7)},
+      NoState{5},
+      Snapshot{~std::uint64_t{0}},
       Status{},
       Status{std::string(kStatusMax, '{')},
   };
@@ -122,11 +137,11 @@ TEST(HubMessages, CarryEveryField) {
 }
 
 TEST(HubMessages, AreLittleEndian) {
-  const Bytes ping = encode(Ping{0x0102});
-  const std::vector<int> expected{0x75, 1, 5, 2, 1, 0, 0, 0, 0, 0, 0};
-  ASSERT_EQ(ping.size(), expected.size());
-  for (std::size_t i = 0; i < ping.size(); ++i)
-    EXPECT_EQ(std::to_integer<int>(ping[i]), expected[i]);
+  const Bytes snapshot = encode(Snapshot{0x0102});
+  const std::vector<int> expected{0x75, 2, 18, 2, 1, 0, 0, 0, 0, 0, 0};
+  ASSERT_EQ(snapshot.size(), expected.size());
+  for (std::size_t i = 0; i < snapshot.size(); ++i)
+    EXPECT_EQ(std::to_integer<int>(snapshot[i]), expected[i]);
 }
 
 TEST(HubMessages, CutShortAtAnyByteAreRefused) {
@@ -200,11 +215,11 @@ TEST(HubMessages, RandomBytesAreRefused) {
 TEST(HubMessages, OfAnotherVersionAreNamedAndAnsweredInWordsThatAllVersionsRead) {
   Bytes bytes = encode(Ping{1});
   EXPECT_FALSE(other_version(bytes));
-  bytes[1] = std::byte{2};
+  bytes[1] = std::byte{1};
   EXPECT_TRUE(other_version(bytes));
   const auto decoded = decode(bytes);
   ASSERT_FALSE(decoded);
-  EXPECT_NE(decoded.why().find("2 there, 1 here"), std::string::npos) << decoded.why();
+  EXPECT_NE(decoded.why().find("1 there, 2 here"), std::string::npos) << decoded.why();
   const Bytes refused = encode(Refused{"no"});
   EXPECT_EQ(refused[1], std::byte{0});
   EXPECT_FALSE(other_version(refused));

@@ -38,6 +38,8 @@ class Core::Body {
   std::vector<Out> settle();
   void from_stranger(const Peer& peer, const Message& message);
   void from_site(Site& site, Message message);
+  std::uint64_t token() const;
+  double from_token(std::uint64_t token) const;
   void send(const Peer& to, Message message);
   void send(Site& to, Message message);
   void log(const std::string& line);
@@ -48,6 +50,7 @@ class Core::Body {
   // hub_members.cc
   void hello(const Peer& peer, const std::string& key, Hello hello);
   void hello_again(Site& site, const Peer& peer, const std::string& key, const Hello& hello);
+  void other_process(Site& site, const Peer& peer, const std::string& key, const Hello& hello);
   void first_hello(const Peer& peer, const std::string& key, const Hello& hello);
   void late_hello(const Peer& peer, const std::string& key, const Hello& hello);
   Site& accept(const Peer& peer, const std::string& key, const Hello& hello);
@@ -56,15 +59,20 @@ class Core::Body {
   void try_to_begin();
   void begin();
   void give_numbers();
-  // Or expels it, for what it claims or lacks.
-  void admit(Site& site, std::uint64_t next_round);
+  // If its replica is of no use to the run, the site takes the run's state over first.
+  void admit(Site& site);
+  std::string useless(const Site& site) const;  // why, or nothing
   void welcome(Site& site);
+  void await_if_near(Site& site);
   void leave(Site& site, const std::string& why);
-  void expel(Site& site, const std::string& reason, const std::string& why);
   void forget(const std::string& name);
+  Site** free_place();
+  bool number_fits(const Peer& peer, const Hello& hello);
+  void give_place(Site& site, std::uint32_t number);
   void check_liveness();
   double evidence_at() const;
-  std::size_t active_sites() const;
+  std::size_t awaited_sites() const;
+  bool enough() const;  // sites, for a round to be closed
   std::uint64_t first_open() const;
 
   // hub_rounds.cc
@@ -84,11 +92,24 @@ class Core::Body {
   void drop_old();
   void release(const OpenRound& round);
 
+  // hub_takeover.cc
+  bool start_takeover(Site& site, const std::string& why);
+  bool choose_state(Site& site);
+  void take_over(Site& site, const std::string& why);  // of a site that is in the run
+  void arrived(Site& site);
+  void fetch_state(Site& site, Fetch fetch);
+  void chunk(Site& from, Chunk chunk);
+  void no_state(Site& from, std::uint64_t step);
+  void drop_posts(const Site& site);
+  std::uint64_t needed_from() const;  // rounds below are needed by no site on its way in
+
   // hub_recovery.cc
   bool held(const Key& key) const;  // closed by an earlier hub, says a site that is here
   bool conflicts(const Claims& claims) const;
+  void choose_history();
+  void learn(const Key& key, std::uint64_t hash);
   void fetch(const Key& key);
-  bool ask(const Key& key, Fetch& fetch);  // false: nobody is left who has it
+  bool ask(const Key& key, Retrieval& fetch);  // false: nobody is left who has it
   void ask_again();
   void bundle(Site& from, Bundle bundle);
   bool sound(const Bundle& bundle) const;
@@ -97,7 +118,9 @@ class Core::Body {
 
   const CoreOptions options_;
   double now_ = 0.0;
-  double due_ = kNever;  // when tick was to be called next
+  double due_ = kNever;        // when tick was to be called next
+  double enough_at_ = kNever;  // since when as many sites are there as the run needs to begin
+  std::size_t donor_turn_ = 0;
   std::vector<Out> out_;
 
   std::map<std::string, Site> sites_;  // by name; nodes do not move
@@ -109,10 +132,10 @@ class Core::Body {
 
   std::map<Key, OpenRound> open_;
   std::map<Key, ClosedRound> closed_;
-  std::map<Key, Fetch> fetches_;
-  std::uint64_t head_ = 0;       // rounds below are closed, or were thought so
-  std::uint64_t kept_from_ = 0;  // rounds below are forgotten
-  std::uint64_t decided_from_ = std::numeric_limits<std::uint64_t>::max();  // lowest closed here
+  std::map<Key, Retrieval> fetches_;
+  std::uint64_t head_ = 0;                // rounds below are closed, or were thought so
+  std::uint64_t kept_from_ = 0;           // rounds below are forgotten
+  std::map<Key, std::uint64_t> history_;  // hashes of the results of the last rounds
   std::size_t bytes_open_ = 0;
   std::size_t bytes_closed_ = 0;
   std::size_t bytes_fetched_ = 0;

@@ -34,7 +34,7 @@ std::vector<Out> Core::Body::receive(double now, const Peer& peer, const std::st
 // A site that does not know that this hub is a new one: told to say hello.
 void Core::Body::from_stranger(const Peer& peer, const Message& message) {
   if (std::holds_alternative<Ping>(message)) {
-    send(peer, Pong{epoch_, false});
+    send(peer, Pong{epoch_, false, token(), first_open()});
   } else {
     refuse("unknown peer", "a message from " + address(peer) + ", which has not said hello");
   }
@@ -44,17 +44,27 @@ void Core::Body::from_site(Site& site, Message message) {
   site.bytes_up += encoded_size(message);
   site.last_seen = now_;
   if (auto* ping = std::get_if<Ping>(&message)) {
-    site.step = std::max(site.step, ping->round);
-    return send(site, Pong{epoch_, site.active || !begun_});
+    if (!site.takeover) site.step = std::max(site.step, ping->round);
+    if (ping->echo != 0) site.lease = from_token(ping->echo) + options_.peer_timeout_s;
+    if (site.takeover && ping->taken == site.takeover->step) arrived(site);
+    await_if_near(site);
+    return send(
+        site, Pong{epoch_, site.active || !begun_, token(), first_open(), site.awaited || !begun_});
   }
   if (std::holds_alternative<Bye>(message)) {
-    if (begun_) return leave(site, "says goodbye");
-    return forget(site.name);
+    if (!begun_) return forget(site.name);
+    site.left = true;
+    return leave(site, "says goodbye");
   }
   if (!begun_ || !site.active) {
     refuse("inactive", "a message from site " + site.name + ", which is not in the run now");
-    return send(site, Pong{epoch_, false});
+    return send(site, Pong{epoch_, false, token(), first_open()});
   }
+  if (auto* fetch = std::get_if<Fetch>(&message)) return fetch_state(site, *fetch);
+  // What a site says of rounds before it has taken the state over is of its useless replica.
+  if (site.takeover) return;
+  if (auto* chunk = std::get_if<Chunk>(&message)) return this->chunk(site, std::move(*chunk));
+  if (auto* none = std::get_if<NoState>(&message)) return no_state(site, none->step);
   if (auto* post = std::get_if<Post>(&message)) return this->post(site, std::move(*post));
   if (auto* want = std::get_if<Want>(&message)) return this->want(site, want->slot);
   if (auto* bundle = std::get_if<Bundle>(&message)) return this->bundle(site, std::move(*bundle));
@@ -107,14 +117,20 @@ double Core::Body::next_tick() const {
   for (const auto& [name, site] : sites_) {
     if (site.active || !begun_) next = std::min(next, site.last_seen + options_.peer_timeout_s);
   }
-  if (!begun_) return std::min(next, evidence_at() + options_.peer_timeout_s);
+  if (!begun_) return std::min(next, std::min(evidence_at(), enough_at_) + options_.peer_timeout_s);
   for (const auto& [key, fetch] : fetches_) next = std::min(next, fetch.again);
-  if (active_sites() == 0) return next;
+  if (!enough()) return next;
   std::set<Kind> seen;
   for (const auto& [key, round] : open_) {
     if (seen.insert(key.kind).second && !held(key)) next = std::min(next, deadline(round));
   }
   return next;
+}
+
+// Of the hub's clock; never 0.
+std::uint64_t Core::Body::token() const { return static_cast<std::uint64_t>(now_ * 1e6) + 1; }
+double Core::Body::from_token(std::uint64_t token) const {
+  return std::min(now_, static_cast<double>(token - 1) * 1e-6);
 }
 
 void Core::Body::send(const Peer& to, Message message) { out_.push_back({to, std::move(message)}); }

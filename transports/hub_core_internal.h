@@ -21,9 +21,12 @@ namespace thinwire::hub {
 using Peer = std::string;
 
 struct CoreOptions {
-  std::string run;               // run id; hellos of another are refused
-  std::uint64_t hub = 1;         // random number of this hub process
-  int sites = 2;                 // the run begins when so many have said hello; then no new names
+  std::string run;        // run id; hellos of another are refused
+  std::uint64_t hub = 1;  // random number of this hub process
+  int sites = 2;          // places: how many can be in the run at once
+  // With fewer the run neither begins nor goes on. 0: it begins when all places are taken, and goes
+  // on with any.
+  int min_sites = 0;
   double peer_timeout_s = 10.0;  // silence after which a site is taken for dead
   // A round closes this long after its first post at the latest; before that, after `patience`
   // times the median time that recent rounds took to be complete, but not below `shortest_s`.

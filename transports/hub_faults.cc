@@ -76,7 +76,24 @@ struct Fault {
     if (m.parts < 1 || m.parts > kPartsMax) return "a site has 1 to 1024 ranks";
     if (m.number != kNoNumber && m.number >= kSitesMax) return "the site's number is out of range";
     if (std::string why = fault_of(m.ahead, m.next_round); !why.empty()) return why;
+    if (m.recent.size() > kRecentMax) return "too many recent rounds";
+    for (const RoundHash& one : m.recent) {
+      if (std::string why = fault_of(one.slot); !why.empty()) return why;
+    }
     return long_text(m.agreed.size(), kTextMax, "what is agreed");
+  }
+  std::string operator()(const Fetch& m) const {
+    return m.part < kPartsMax ? "" : "part " + std::to_string(m.part) + " is out of range";
+  }
+  std::string operator()(const Chunk& m) const {
+    if (m.part >= kPartsMax) return "part " + std::to_string(m.part) + " is out of range";
+    if (m.state_bytes > kStateMax) return "a state has more than 1 TiB";
+    const std::uint64_t chunks = chunks_of(m.state_bytes);
+    if (m.chunk >= chunks) return "a chunk is beyond the end of its state";
+    const std::uint64_t rest = m.state_bytes - m.chunk * kChunkBytes;
+    if (m.bytes.size() != std::min<std::uint64_t>(rest, kChunkBytes))
+      return "a chunk has another length than its place in the state wants";
+    return {};
   }
   std::string operator()(const Bundle& m) const { return fault_of(m.slot, m.frames, m.absent); }
   std::string operator()(const Closed& m) const { return fault_of(m.slot, m.frames, m.absent); }

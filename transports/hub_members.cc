@@ -7,8 +7,10 @@
 namespace thinwire::hub {
 namespace {
 
-const char* const kLostState =
-    "; the run goes on without it, and a site that lost its state cannot yet rejoin a running run";
+// A site that said goodbye, or is silent for so many peer timeouts, may be replaced by a new one.
+constexpr double kPlaceKept = 6.0;
+// Rounds wait for a site that is so many behind the first open one.
+constexpr std::uint64_t kNear = 2;
 
 std::string quoted(const std::string& text) { return "\"" + text + "\""; }
 
@@ -30,6 +32,14 @@ void Core::Body::hello(const Peer& peer, const std::string& key, Hello hello) {
   if (common_ && (hello.agreement != common_->agreement || hello.agreed != common_->agreed)) {
     return turn_away(peer, hello, "agreement", {difference(*common_, hello), true});
   }
+  if (hello.hubs > 1 && 2 * options_.min_sites <= options_.sites) {
+    return turn_away(peer, hello, "quorum",
+                     {"site " + hello.site +
+                          " knows several hubs, and two halves of a divided run could go on " +
+                          "apart: start every hub with --min-sites above half of its " +
+                          std::to_string(options_.sites) + " places, or give the sites one hub",
+                      true});
+  }
   const auto found = sites_.find(hello.site);
   if (found != sites_.end()) return hello_again(found->second, peer, key, hello);
   begun_ ? late_hello(peer, key, hello) : first_hello(peer, key, hello);
@@ -47,40 +57,49 @@ void Core::Body::hello_again(Site& site, const Peer& peer, const std::string& ke
     return turn_away(peer, hello, "key",
                      {"the name " + site.name + " belongs to another key", true});
   }
-  if (site.process != hello.process) {
-    if (site.active || !begun_) {
-      return turn_away(
-          peer, hello, "name taken",
-          {"the site " + site.name + " is already here; every site needs a name of " + "its own",
-           false});
-    }
-    return turn_away(peer, hello, "lost state",
-                     {"the process that was site " + site.name + " is gone" + kLostState, true});
-  }
+  if (site.process != hello.process) return other_process(site, peer, key, hello);
   move_to(site, peer);
   site.bytes_up += encoded_size(hello);
   site.last_seen = now_;
+  site.next_round = hello.next_round;
+  // One that was never welcomed does not know yet that it must take the state over.
+  if (hello.number != kNoNumber || site.taking != kAnyStep) site.taking = hello.taking;
   if (!begun_) return;
-  if (!site.expelled.empty()) return send(site, Refused{site.expelled, true});
-  if (site.active) return welcome(site);
+  // Where it asks for the state, and the hub knows of no takeover, its replica has gone wrong.
+  if (site.active && (site.takeover || hello.taking == kNoStep)) return welcome(site);
   ++epoch_;
-  admit(site, hello.next_round);
+  admit(site);
+}
+
+// The name's owner was killed and started again, or somebody else uses its name.
+void Core::Body::other_process(Site& site, const Peer& peer, const std::string& key,
+                               const Hello& hello) {
+  const bool here = (site.active || !begun_) && !site.peer.empty();
+  if (here) {
+    send(site,
+         Pong{epoch_, true, token(), first_open()});  // shows whether its connection is still there
+    return turn_away(
+        peer, hello, "name taken",
+        {"the site " + site.name + " is already here; every site needs a name of its own", false});
+  }
+  if (!begun_) {
+    forget(site.name);
+    return first_hello(peer, key, hello);
+  }
+  leave(site, "is another process now");
+  site.process = hello.process;
+  site.next_round = 0;
+  site.taking = kAnyStep;
+  site.claims = {};
+  site.since = site.last_seen = now_;
+  site.bytes_up += encoded_size(hello);
+  move_to(site, peer);
+  ++epoch_;
+  admit(site);
 }
 
 void Core::Body::first_hello(const Peer& peer, const std::string& key, const Hello& hello) {
-  if (hello.number != kNoNumber) {
-    const auto same = std::find_if(sites_.begin(), sites_.end(), [&](const auto& entry) {
-      return entry.second.number == hello.number;
-    });
-    if (same != sites_.end() || hello.number >= static_cast<std::uint32_t>(options_.sites)) {
-      return turn_away(
-          peer, hello, "number",
-          {"site " + hello.site + " says it has number " + std::to_string(hello.number) +
-               ", which is " +
-               (same != sites_.end() ? "that of site " + same->first : "out of range in this run"),
-           true});
-    }
-  }
+  if (!number_fits(peer, hello)) return;
   if (!common_) common_ = hello;
   accept(peer, key, hello);
   log("site " + hello.site + " at " + address(peer) + " says hello, " +
@@ -88,25 +107,66 @@ void Core::Body::first_hello(const Peer& peer, const std::string& key, const Hel
   try_to_begin();
 }
 
-// The run goes on; a site may yet come that an earlier hub had let in.
+bool Core::Body::number_fits(const Peer& peer, const Hello& hello) {
+  if (hello.number == kNoNumber || hello.number < static_cast<std::uint32_t>(options_.sites)) {
+    return true;
+  }
+  turn_away(peer, hello, "number",
+            {"site " + hello.site + " has number " + std::to_string(hello.number) +
+                 " from another hub, this one has " + std::to_string(options_.sites) +
+                 " places; start all hubs with the same --sites",
+             true});
+  return false;
+}
+
+// The run goes on. A site that an earlier hub had numbered has its place; a new one takes a free
+// place and the run's state.
 void Core::Body::late_hello(const Peer& peer, const std::string& key, const Hello& hello) {
-  const bool place = std::count(numbered_.begin(), numbered_.end(), nullptr) > 0;
+  if (!number_fits(peer, hello)) return;
+  const bool numbered = hello.number != kNoNumber && numbered_[hello.number] == nullptr;
+  Site** place = numbered ? &numbered_[hello.number] : free_place();
   if (!place) {
     std::string names;
     for (const auto& [name, site] : sites_) names += (names.empty() ? "" : ", ") + name;
     return turn_away(
-        peer, hello, "unknown name",
-        {"the run has begun with the sites " + names + "; " + hello.site + " is not one of them",
+        peer, hello, "full",
+        {"all " + std::to_string(numbered_.size()) + " places of the run are taken, by " + names +
+             "; start the hub with more --sites",
          true});
   }
-  if (hello.number >= numbered_.size() || numbered_[hello.number] != nullptr) {
-    return turn_away(peer, hello, "lost state",
-                     {"site " + hello.site + " has no number in this run" + kLostState, true});
+  if (*place) {
+    log("the place of site " + (*place)->name + " is given to site " + hello.site);
+    forget((*place)->name);
   }
   Site& site = accept(peer, key, hello);
-  numbered_[site.number] = &site;
+  *place = &site;
+  give_place(site, static_cast<std::uint32_t>(place - numbered_.data()));
   ++epoch_;
-  admit(site, hello.next_round);
+  admit(site);
+}
+
+// A place that was not its own brings the run's state with it: what is here under that number is
+// another site's.
+void Core::Body::give_place(Site& site, std::uint32_t number) {
+  if (site.number == number) return;
+  site.number = number;
+  site.claims = {};
+  if (site.taking == kNoStep) site.taking = kAnyStep;
+}
+
+// Never used, or given up, or not heard of for long.
+Site** Core::Body::free_place() {
+  for (Site*& place : numbered_) {
+    if (!place) return &place;
+  }
+  for (Site*& place : numbered_) {
+    if (!place->active && place->left) return &place;
+  }
+  for (Site*& place : numbered_) {
+    const double silent = now_ - place->last_seen;
+    if (!place->active && silent > kPlaceKept * options_.peer_timeout_s) return &place;
+  }
+  return nullptr;
 }
 
 Site& Core::Body::accept(const Peer& peer, const std::string& key, const Hello& hello) {
@@ -116,8 +176,17 @@ Site& Core::Body::accept(const Peer& peer, const std::string& key, const Hello& 
   site.key = key;
   site.number = hello.number;
   site.epoch = hello.epoch;
-  site.claims.below = hello.next_round;
-  for (const Slot& slot : hello.ahead) site.claims.ahead.insert(key_of(slot));
+  site.hubs = hello.hubs;
+  site.next_round = hello.next_round;
+  site.taking = hello.taking;
+  if (hello.taking == kNoStep) {
+    site.claims.below = hello.next_round;
+    for (const RoundHash& one : hello.recent) site.claims.hashes[key_of(one.slot)] = one.hash;
+  }
+  site.step = hello.next_round;
+  for (const Slot& slot : hello.ahead) {
+    if (hello.taking == kNoStep) site.claims.ahead.insert(key_of(slot));
+  }
   site.since = site.last_seen = now_;
   site.bytes_up = encoded_size(hello);
   move_to(site, peer);
@@ -143,76 +212,107 @@ double Core::Body::evidence_at() const {
 }
 
 void Core::Body::try_to_begin() {
-  const bool all = sites_.size() == static_cast<std::size_t>(options_.sites);
-  if (!all && now_ < evidence_at() + options_.peer_timeout_s) return;
+  const std::size_t here = sites_.size();
+  const bool all = here == static_cast<std::size_t>(options_.sites);
+  const bool enough =
+      options_.min_sites > 0 && here >= static_cast<std::size_t>(options_.min_sites);
+  enough_at_ = enough ? std::min(enough_at_, now_) : kNever;
+  const bool fresh = evidence_at() == kNever;
+  const double since = fresh ? enough_at_ : evidence_at();
+  if (!all && now_ < since + options_.peer_timeout_s) return;
+  const bool holders = std::any_of(sites_.begin(), sites_.end(), [](const auto& entry) {
+    return entry.second.number != kNoNumber && entry.second.taking == kNoStep;
+  });
+  if (!fresh && !holders) return;  // all wait for a state that none of them has
   if (!all) {
-    std::vector<std::string> nobody;
-    for (auto& [name, site] : sites_) {
-      if (site.number != kNoNumber) continue;
-      send(site, Refused{"site " + name + " has no number in this run" + kLostState, true});
-      nobody.push_back(name);
-    }
-    for (const std::string& name : nobody) forget(name);
-    log("the run goes on with " + std::to_string(sites_.size()) + " of " +
-        std::to_string(options_.sites) + " sites");
+    log("the run " + std::string(fresh ? "begins" : "goes on") + " with " + std::to_string(here) +
+        " of " + std::to_string(options_.sites) + " sites");
   }
   begin();
 }
 
 void Core::Body::begin() {
   begun_ = true;
+  choose_history();
   give_numbers();
   for (const auto& [name, site] : sites_) {
-    head_ = std::max(head_, site.claims.below);
+    if (site.taking == kNoStep) head_ = std::max(head_, site.claims.below);
     epoch_ = std::max(epoch_, site.epoch);
   }
   ++epoch_;
   kept_from_ = head_ > options_.rounds_kept ? head_ - options_.rounds_kept : 0;
   log("the run begins at round " + std::to_string(head_) + ", epoch " + std::to_string(epoch_));
-  for (auto& [name, site] : sites_) admit(site, site.claims.below);
+  // Those that have the run's state first: the others take it from them.
+  for (const bool taking : {false, true}) {
+    for (auto& [name, site] : sites_) {
+      if (taking == (site.taking != kNoStep)) admit(site);
+    }
+  }
 }
 
+// By name at the start of a run; afterwards each has the one that an earlier hub gave it. Where two
+// have the same, as when a hub had given a place away, the one with the run's state keeps it.
 void Core::Body::give_numbers() {
   const bool under_way = evidence_at() < kNever;
   numbered_.assign(static_cast<std::size_t>(options_.sites), nullptr);
-  for (auto& [name, site] : sites_) {
-    if (site.number != kNoNumber) numbered_[site.number] = &site;
+  std::vector<Site*> others;
+  for (const bool taking : {false, true}) {
+    for (auto& [name, site] : sites_) {
+      if (taking != (site.taking != kNoStep)) continue;
+      const bool free = site.number != kNoNumber && !numbered_[site.number];
+      if (free) numbered_[site.number] = &site;
+      if (!free) others.push_back(&site);
+    }
   }
+  std::sort(others.begin(), others.end(),
+            [](const Site* a, const Site* b) { return a->name < b->name; });
   auto place = numbered_.begin();
-  for (auto& [name, site] : sites_) {
-    if (site.number != kNoNumber) continue;
+  for (Site* site : others) {
     place = std::find(place, numbered_.end(), nullptr);
-    *place = &site;
-    site.number = static_cast<std::uint32_t>(place - numbered_.begin());
-    site.unproven = under_way;
+    *place = site;
+    const auto number = static_cast<std::uint32_t>(place - numbered_.begin());
+    if (under_way) {
+      give_place(*site, number);
+    } else {
+      site->number = number;
+    }
   }
 }
 
-void Core::Body::admit(Site& site, std::uint64_t next_round) {
+std::string Core::Body::useless(const Site& site) const {
+  if (site.taking != kNoStep) return "needs the run's state";
   if (conflicts(site.claims)) {
-    return expel(site, "other history",
-                 "site " + site.name + " has results of rounds that an earlier hub closed and " +
-                     "that this hub, which had to go on without the site, closed anew");
+    return "has other results of rounds than the run, which had to go on without it and closed "
+           "them "
+           "anew";
   }
-  if (next_round < kept_from_) {
-    return expel(site, "too far behind",
-                 "site " + site.name + " is too far behind: it has the rounds below " +
-                     std::to_string(next_round) + ", the hub can give those from " +
-                     std::to_string(kept_from_));
+  if (site.next_round < kept_from_) {
+    return "is too far behind: it has the rounds below " + std::to_string(site.next_round) +
+           ", the hub can give those from " + std::to_string(kept_from_);
   }
-  // Nobody was there to keep a deadline for.
-  if (active_sites() == 0) {
-    for (auto& [key, round] : open_) round.first = now_;
+  return {};
+}
+
+void Core::Body::admit(Site& site) {
+  site.takeover.reset();
+  if (const std::string why = useless(site); !why.empty()) {
+    if (site.taking == kNoStep) refuse("outdated", "site " + site.name + " " + why);
+    if (!start_takeover(site, why)) return;
   }
   site.active = true;
+  site.left = false;
+  site.lease = now_;
   head_ = std::max(head_, site.claims.below);
+  for (const auto& [key, hash] : site.claims.hashes) learn(key, hash);
   log("site " + site.name + " at " + address(site.peer) + " is in, number " +
       std::to_string(site.number) + ", epoch " + std::to_string(epoch_));
   welcome(site);
+  if (site.takeover) return;
   for (const Key& key : site.claims.ahead) fetch(key);
   for (const auto& [key, round] : open_) {
     if (site.claims.has(key)) fetch(key);
   }
+  await_if_near(site);
 }
 
 void Core::Body::welcome(Site& site) {
@@ -220,26 +320,38 @@ void Core::Body::welcome(Site& site) {
                      .sites = static_cast<std::uint32_t>(options_.sites),
                      .hub = options_.hub,
                      .next_round = first_open(),
-                     .epoch = epoch_});
+                     .epoch = epoch_,
+                     .takeover = site.takeover ? site.takeover->step : kNoStep,
+                     .lease_ms = static_cast<std::uint32_t>(options_.peer_timeout_s * 1000.0)});
+}
+
+// Rounds go on without a site that catches up, until they have little to wait for.
+void Core::Body::await_if_near(Site& site) {
+  if (!begun_ || !site.active || site.awaited || site.takeover) return;
+  if (site.step + kNear < first_open()) return;
+  const bool stood_still = !enough();
+  site.awaited = true;
+  if (!stood_still || !enough()) return;
+  // Nobody could keep a deadline while the run stood still.
+  for (auto& [key, round] : open_) round.first = now_;
 }
 
 void Core::Body::leave(Site& site, const std::string& why) {
   if (!site.active) return;
-  site.active = false;
+  const bool went_on = enough();
+  site.active = site.awaited = false;
   ++epoch_;
   log("site " + site.name + " " + why + "; epoch " + std::to_string(epoch_));
-}
-
-void Core::Body::expel(Site& site, const std::string& reason, const std::string& why) {
-  leave(site, "is shut out");
-  site.expelled = why;
-  refuse(reason, why);
-  send(site, Refused{why, true});
+  if (went_on && !enough() && awaited_sites() > 0) {
+    log("the run stands still with " + std::to_string(awaited_sites()) + " sites, it needs " +
+        std::to_string(options_.min_sites));
+  }
 }
 
 void Core::Body::forget(const std::string& name) {
-  peers_.erase(sites_[name].peer);
-  sites_.erase(name);
+  const auto found = sites_.find(name);
+  peers_.erase(found->second.peer);
+  sites_.erase(found);
   if (sites_.empty()) common_.reset();
 }
 
@@ -260,9 +372,19 @@ void Core::Body::check_liveness() {
   }
 }
 
-std::size_t Core::Body::active_sites() const {
+std::size_t Core::Body::awaited_sites() const {
   return static_cast<std::size_t>(std::count_if(
-      sites_.begin(), sites_.end(), [](const auto& entry) { return entry.second.active; }));
+      sites_.begin(), sites_.end(), [](const auto& entry) { return entry.second.awaited; }));
+}
+
+// Where sites know several hubs, one counts that has promised to speak to no other hub now.
+bool Core::Body::enough() const {
+  const auto counts = [&](const auto& entry) {
+    const Site& site = entry.second;
+    return site.awaited && (site.hubs <= 1 || now_ <= site.lease);
+  };
+  const auto count = std::count_if(sites_.begin(), sites_.end(), counts);
+  return count >= std::max(1, options_.min_sites);
 }
 
 std::uint64_t Core::Body::first_open() const {

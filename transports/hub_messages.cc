@@ -2,6 +2,7 @@
 #include <cstring>
 #include <utility>
 
+#include "thinwire/hash.h"
 #include "transports/hub_messages_internal.h"
 
 namespace thinwire::hub {
@@ -29,6 +30,11 @@ void fields(Io& io, M& m) {
   io.site(m.site);
   io.run(m.bytes);
 }
+template <class Io, Is<RoundHash> M>
+void fields(Io& io, M& m) {
+  fields(io, m.slot);
+  io.number(m.hash);
+}
 template <class Io, Is<std::uint32_t> M>
 void fields(Io& io, M& m) {
   io.number(m);
@@ -43,9 +49,33 @@ void fields(Io& io, M& m) {
   io.number(m.parts);
   io.number(m.next_round);
   io.list(m.ahead, 21);
+  io.list(m.recent, 29);
   io.number(m.number);
   io.number(m.epoch);
+  io.number(m.hubs);
+  io.number(m.taking);
 }
+template <class Io, Is<Fetch> M>
+void fields(Io& io, M& m) {
+  io.number(m.step);
+  io.number(m.part);
+  io.number(m.chunk);
+  io.number(m.site);
+}
+template <class Io, Is<Chunk> M>
+void fields(Io& io, M& m) {
+  io.number(m.step);
+  io.number(m.part);
+  io.number(m.chunk);
+  io.number(m.site);
+  io.number(m.state_bytes);
+  io.number(m.state_hash);
+  io.number(m.hash);
+  io.run(m.bytes);
+}
+template <class Io, class M>
+requires Is<M, NoState> || Is<M, Snapshot>
+void fields(Io& io, M& m) { io.number(m.step); }
 template <class Io, Is<Post> M>
 void fields(Io& io, M& m) {
   fields(io, m.slot);
@@ -63,6 +93,8 @@ void fields(Io& io, M& m) {
 template <class Io, Is<Ping> M>
 void fields(Io& io, M& m) {
   io.number(m.round);
+  io.number(m.taken);
+  io.number(m.echo);
 }
 template <class Io, class M>
 requires Is<M, Bye> || Is<M, AskStatus>
@@ -74,6 +106,8 @@ void fields(Io& io, M& m) {
   io.number(m.hub);
   io.number(m.next_round);
   io.number(m.epoch);
+  io.number(m.takeover);
+  io.number(m.lease_ms);
 }
 template <class Io, Is<Refused> M>
 void fields(Io& io, M& m) {
@@ -91,6 +125,9 @@ template <class Io, Is<Pong> M>
 void fields(Io& io, M& m) {
   io.number(m.epoch);
   io.flag(m.active);
+  io.number(m.token);
+  io.number(m.next_round);
+  io.flag(m.awaited);
 }
 template <class Io, Is<Status> M>
 void fields(Io& io, M& m) {
@@ -221,6 +258,16 @@ std::uint8_t version_of(const Message& message) {
 }
 
 }  // namespace
+
+std::uint64_t fold_result(std::uint64_t hash, const std::vector<SiteFrame>& frames,
+                          const std::vector<std::uint32_t>& absent) {
+  for (const SiteFrame& frame : frames) {
+    hash = hash_fold(hash, static_cast<std::uint64_t>(frame.site));
+    hash = hash_fold(hash, hash64(ByteView(frame.bytes)));
+  }
+  for (const std::uint32_t site : absent) hash = hash_fold(hash, ~std::uint64_t{site});
+  return hash;
+}
 
 std::size_t encoded_size(const Message& message) {
   Counter counter;

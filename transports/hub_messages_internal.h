@@ -15,7 +15,7 @@
 
 namespace thinwire::hub {
 
-inline constexpr std::uint8_t kProtocol = 1;
+inline constexpr std::uint8_t kProtocol = 2;
 inline constexpr std::size_t kNameMax = 64;        // site names: letters, digits, '-', '_', '.'
 inline constexpr std::size_t kRunMax = 256;        // run ids: printable ASCII
 inline constexpr std::size_t kTextMax = 64 << 10;  // reasons, descriptions
@@ -23,8 +23,13 @@ inline constexpr std::size_t kStatusMax = 1 << 20;
 inline constexpr std::size_t kPartsMax = 1024;  // ranks of a site
 inline constexpr std::size_t kSitesMax = 1024;
 inline constexpr std::size_t kAheadMax = 4096;
+inline constexpr std::size_t kRecentMax = 128;
 inline constexpr std::uint32_t kPhaseMax = 255;
 inline constexpr std::uint32_t kNoNumber = 0xffffffff;
+inline constexpr std::uint64_t kStateMax = std::uint64_t{1} << 40;
+inline constexpr std::uint64_t kNoStep = ~std::uint64_t{0};
+inline constexpr std::uint64_t kAnyStep = kNoStep - 1;
+inline constexpr std::size_t kChunkBytes = 64 << 10;  // of a replicated state; the last is shorter
 
 // gather: frames are relayed as they are. reduce: frames are fp32 vectors of one length that the
 // hub averages in site order, so that a site sends and receives one copy.
@@ -39,6 +44,16 @@ struct Slot {
 
   bool operator==(const Slot&) const = default;
 };
+
+// Of the result of a round: who is absent and what the others said, in all parts.
+struct RoundHash {
+  Slot slot;
+  std::uint64_t hash = 0;
+
+  bool operator==(const RoundHash&) const = default;
+};
+std::uint64_t fold_result(std::uint64_t hash, const std::vector<SiteFrame>& frames,
+                          const std::vector<std::uint32_t>& absent);
 
 // Site to hub.
 
@@ -56,8 +71,14 @@ struct Hello {
   // The rounds from next_round on that it has results of, for all its parts; ascending, epoch and
   // part 0.
   std::vector<Slot> ahead{};
+  // Of the last results that it has, in the same order: sites whose results differ cannot go on
+  // together.
+  std::vector<RoundHash> recent{};
   std::uint32_t number = kNoNumber;  // from the last Welcome
   std::uint32_t epoch = 0;           // the newest it was told
+  std::uint32_t hubs = 1;            // how many it knows
+  // It must take the state over, and has begun with that of this step (kAnyStep: with none).
+  std::uint64_t taking = kNoStep;
 };
 struct Post {
   Slot slot;
@@ -74,7 +95,32 @@ struct Bundle {
   std::vector<std::uint32_t> absent;
 };
 struct Ping {
-  std::uint64_t round = 0;  // the step the site is in
+  std::uint64_t round = 0;        // the step the site is in
+  std::uint64_t taken = kNoStep;  // the step of the state that it has taken over
+  std::uint64_t echo = 0;         // the token of the last Pong
+};
+// Site to hub, and on to a site that has it: a chunk of the replicated state of one part as it is
+// at the start of a step.
+struct Fetch {
+  std::uint64_t step = 0;
+  std::uint32_t part = 0;
+  std::uint64_t chunk = 0;
+  std::uint32_t site = kNoNumber;  // who wants it; the hub fills it in
+};
+// The answer, by the same way back.
+struct Chunk {
+  std::uint64_t step = 0;
+  std::uint32_t part = 0;
+  std::uint64_t chunk = 0;
+  std::uint32_t site = kNoNumber;
+  std::uint64_t state_bytes = 0;  // of the whole state of the part
+  std::uint64_t state_hash = 0;
+  std::uint64_t hash = 0;  // of `bytes`
+  Bytes bytes;
+};
+// This site cannot give the state of that step.
+struct NoState {
+  std::uint64_t step = 0;
 };
 struct Bye {};
 struct AskStatus {};
@@ -87,6 +133,15 @@ struct Welcome {
   std::uint64_t hub = 0;         // random at the hub's start
   std::uint64_t next_round = 0;  // the first round that is still open
   std::uint32_t epoch = 0;
+  // The site must take over the run's state as it is at the start of this step.
+  std::uint64_t takeover = kNoStep;
+  // How long the hub counts on a site that it does not hear of. For so long after its last Ping the
+  // site speaks to no hub at another address.
+  std::uint32_t lease_ms = 0;
+};
+// The state as it is at the start of that step is wanted; keep it.
+struct Snapshot {
+  std::uint64_t step = 0;
 };
 struct Refused {
   std::string why;
@@ -96,8 +151,9 @@ struct Refused {
 struct Taken {
   Slot slot;
 };
-// The result of a round, to the part that asked or posted; the site's own frame is left out (it has
-// it). `included`: the own frame counts.
+// The result of a round, to the part that asked or posted. `included`: what this process posted
+// counts, and is left out here (it has it). Otherwise a frame under the site's own number may be
+// among them: of a process before it, or its own by way of an earlier hub; it sees which.
 struct Closed {
   Slot slot;
   bool included = false;
@@ -111,13 +167,21 @@ struct Missing {
 struct Pong {
   std::uint32_t epoch = 0;
   bool active = true;  // false: the site was taken for dead and is let in again by its next hello
+  std::uint64_t token = 0;       // of this hub's clock; echoed by the next Ping
+  std::uint64_t next_round = 0;  // as in Welcome
+  bool awaited = true;           // rounds wait for the site; false while it catches up
 };
 struct Status {
   std::string json;
 };
 
 using Message = std::variant<Hello, Post, Want, Bundle, Ping, Bye, AskStatus, Welcome, Refused,
-                             Taken, Closed, Missing, Pong, Status>;
+                             Taken, Closed, Missing, Pong, Status, Fetch, Chunk, NoState, Snapshot>;
+
+// An empty state has one empty chunk.
+inline std::uint64_t chunks_of(std::uint64_t state_bytes) {
+  return state_bytes == 0 ? 1 : (state_bytes - 1) / kChunkBytes + 1;
+}
 
 // Why that value cannot be sent (too long, out of order, out of range); empty if it can.
 std::string fault(const Message& message);

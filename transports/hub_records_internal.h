@@ -35,8 +35,18 @@ inline Slot slot_of(const Key& key, std::uint32_t part, std::uint32_t epoch = 0)
 struct Claims {
   std::uint64_t below = 0;
   std::set<Key> ahead;
+  std::map<Key, std::uint64_t> hashes;  // of the last ones
 
   bool has(const Key& key) const { return key.number < below || ahead.contains(key); }
+};
+
+// A site on its way into a run under way: it takes the replicated state of the others over as it is
+// at the start of a step, and then applies the rounds that were closed meanwhile.
+struct Takeover {
+  std::uint64_t step = 0;
+  std::vector<std::uint32_t> donors;  // numbers of sites that may have the state
+  std::size_t asked = 0;              // requests passed on
+  int tries = 0;                      // steps for which nobody could give it
 };
 
 struct Site {
@@ -46,21 +56,26 @@ struct Site {
   Peer peer;
   std::uint32_t number = kNoNumber;
   std::uint32_t epoch = 0;  // the newest that it was told by an earlier hub
+  std::uint32_t hubs = 1;   // that it knows
   Claims claims;
-  bool active = false;
-  std::string expelled;  // why its state is of no use to the run
-  // It came to a run under way without a number: it may have lost its state, and must not be handed
-  // rounds of an earlier hub that count its own frames.
-  bool unproven = false;
+  bool active = false;   // heard of, and not further behind than it can catch up
+  bool awaited = false;  // rounds wait for it
+  std::optional<Takeover> takeover;
+  // What its last hello said.
+  std::uint64_t next_round = 0;
+  std::uint64_t taking = kNoStep;
+  double lease = 0.0;  // until then it speaks to no other hub
   double since = 0.0;  // its first hello to this hub
   double last_seen = 0.0;
   std::uint64_t step = 0;  // the highest round it spoke of
   std::uint64_t left_out = 0;
   std::uint64_t bytes_up = 0;
   std::uint64_t bytes_down = 0;
+  bool left = false;  // it said goodbye
 };
 
 struct Posts {
+  std::uint64_t process = 0;
   std::vector<std::optional<Bytes>> parts;
   std::size_t count = 0;
 };
@@ -74,14 +89,15 @@ struct ClosedRound {
   std::uint32_t epoch = 0;
   std::vector<std::vector<SiteFrame>> parts;
   std::vector<std::uint32_t> absent;
-  bool decided_here = true;  // or by an earlier hub
+  std::vector<std::uint64_t> processes;  // by number: who posted; empty: an earlier hub knows
+  bool decided_here = true;              // or by an earlier hub
   std::size_t bytes = 0;
 
   bool includes(std::uint32_t site) const;
 };
 
 // A round that an earlier hub closed, on its way from a site that has it.
-struct Fetch {
+struct Retrieval {
   std::vector<std::optional<Bundle>> parts;
   const Site* asked = nullptr;
   double again = 0.0;  // when to ask the next one

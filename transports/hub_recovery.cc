@@ -8,6 +8,7 @@ namespace thinwire::hub {
 namespace {
 
 constexpr double kAskAgainS = 1.0;
+constexpr std::size_t kHistoryMax = 1024;
 
 bool equal(const std::vector<SiteFrame>& a, const std::vector<SiteFrame>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
@@ -31,24 +32,65 @@ bool Core::Body::held(const Key& key) const {
   });
 }
 
-// Has this hub decided a round anew that the claimant has another hub's result of?
+// Has the claimant another result of a round than the run? Of one that this hub has decided itself
+// it must have the very same.
 bool Core::Body::conflicts(const Claims& claims) const {
-  if (claims.below > decided_from_) return true;
-  return std::any_of(claims.ahead.begin(), claims.ahead.end(), [&](const Key& key) {
-    const auto closed = closed_.find(key);
-    return closed != closed_.end() && closed->second.decided_here;
+  for (const auto& [key, hash] : claims.hashes) {
+    const auto known = history_.find(key);
+    if (known != history_.end() && known->second != hash) return true;
+  }
+  return std::any_of(closed_.begin(), closed_.end(), [&](const auto& entry) {
+    return entry.second.decided_here && claims.has(entry.first) &&
+           !claims.hashes.contains(entry.first);
   });
+}
+
+// After a restart: sites whose results differ cannot all be right, as when one alone heard the end
+// of a round that another hub then decided anew. Most are right; of equals those who are further.
+void Core::Body::choose_history() {
+  std::vector<Site*> holders;
+  for (auto& [name, site] : sites_) {
+    if (site.number != kNoNumber && site.taking == kNoStep) holders.push_back(&site);
+  }
+  const auto agree = [](const Site& a, const Site& b) {
+    return std::none_of(a.claims.hashes.begin(), a.claims.hashes.end(), [&](const auto& one) {
+      const auto other = b.claims.hashes.find(one.first);
+      return other != b.claims.hashes.end() && other->second != one.second;
+    });
+  };
+  const Site* best = nullptr;
+  std::pair<std::ptrdiff_t, std::uint64_t> most;
+  for (const Site* one : holders) {
+    const auto friends = std::count_if(holders.begin(), holders.end(),
+                                       [&](const Site* other) { return agree(*one, *other); });
+    const std::pair rank(friends, one->claims.below);
+    if (best && rank <= most) continue;
+    best = one;
+    most = rank;
+  }
+  for (Site* one : holders) {
+    if (agree(*one, *best)) continue;
+    refuse("outdated",
+           "site " + one->name + " has other results of rounds than site " + best->name);
+    one->taking = kAnyStep;
+    one->claims = {};
+  }
+}
+
+void Core::Body::learn(const Key& key, std::uint64_t hash) {
+  history_.emplace(key, hash);
+  while (history_.size() > kHistoryMax) history_.erase(history_.begin());
 }
 
 void Core::Body::fetch(const Key& key) {
   if (fetches_.contains(key) || closed_.contains(key) || key.number < kept_from_) return;
-  Fetch& fetch = fetches_[key];
+  Retrieval& fetch = fetches_[key];
   fetch.parts.resize(common_->parts);
   if (!ask(key, fetch)) fetches_.erase(key);
 }
 
 // The next site that has it, in turn.
-bool Core::Body::ask(const Key& key, Fetch& fetch) {
+bool Core::Body::ask(const Key& key, Retrieval& fetch) {
   std::vector<Site*> holders;
   for (Site* site : numbered_) {
     if (site && site->active && site->claims.has(key)) holders.push_back(site);
@@ -67,7 +109,7 @@ bool Core::Body::ask(const Key& key, Fetch& fetch) {
 
 void Core::Body::ask_again() {
   for (auto it = fetches_.begin(); it != fetches_.end();) {
-    Fetch& fetch = it->second;
+    Retrieval& fetch = it->second;
     const bool due = !fetch.asked->active || now_ >= fetch.again;
     if (!due || ask(it->first, fetch)) {
       ++it;
@@ -88,8 +130,7 @@ void Core::Body::bundle(Site& from, Bundle bundle) {
                                 " that nobody can use or asked for");
   }
   if (const std::string whose = unlike(key, bundle); !whose.empty()) {
-    return expel(from, "other history",
-                 "site " + from.name + " has another result of " + round + " than " + whose);
+    return take_over(from, "has another result of " + round + " than " + whose);
   }
   const auto found = fetches_.find(key);
   if (found == fetches_.end()) return;
@@ -137,7 +178,7 @@ std::string Core::Body::unlike(const Key& key, const Bundle& bundle) const {
 }
 
 void Core::Body::close_fetched(const Key& key) {
-  Fetch fetch = std::move(fetches_.extract(key).mapped());
+  Retrieval fetch = std::move(fetches_.extract(key).mapped());
   if (const auto open = open_.find(key); open != open_.end()) {
     release(open->second);
     open_.erase(open);

@@ -10,6 +10,8 @@ namespace {
 
 constexpr std::size_t kDurationsKept = 32;
 constexpr std::uint64_t kLoggedDeadlines = 16;
+// Rounds kept for sites on their way in, at most; memory is bounded besides.
+constexpr std::uint64_t kPinnedMax = 1 << 14;
 
 // Sums in site order, one addition at a time, then divides: the bits of every other transport.
 Bytes mean(const std::vector<SiteFrame>& frames) {
@@ -90,6 +92,7 @@ void Core::Body::post(Site& site, Post post) {
     round.first = now_;
   }
   Posts& posts = round.by_site[site.number];
+  posts.process = site.process;
   posts.parts.resize(common_->parts);
   posts.parts[part] = std::move(post.frame);
   ++posts.count;
@@ -137,17 +140,15 @@ void Core::Body::want(Site& site, const Slot& slot) {
   }
   if (closed_.contains(key)) return send_closed(site, key, slot.part);
   if (key.number < kept_from_) {
-    return expel(site, "too far behind",
-                 "site " + site.name + " is too far behind: it asks for round " +
-                     std::to_string(key.number) + ", the hub can give those from " +
-                     std::to_string(kept_from_));
+    return take_over(site, "is too far behind: it asks for round " + std::to_string(key.number) +
+                               ", the hub can give those from " + std::to_string(kept_from_));
   }
   if (held(key)) fetch(key);
 }
 
 void Core::Body::close_ready() {
   for (const Kind kind : {Kind::gather, Kind::reduce}) {
-    while (active_sites() > 0) {
+    while (enough()) {
       const auto lowest = std::find_if(open_.begin(), open_.end(),
                                        [&](const auto& entry) { return entry.first.kind == kind; });
       if (lowest == open_.end() || held(lowest->first)) break;
@@ -161,7 +162,7 @@ void Core::Body::close_ready() {
 bool Core::Body::complete(const OpenRound& round) const {
   return std::all_of(sites_.begin(), sites_.end(), [&](const auto& entry) {
     const Site& site = entry.second;
-    return !site.active || round.by_site[site.number].count == common_->parts;
+    return !site.awaited || round.by_site[site.number].count == common_->parts;
   });
 }
 
@@ -179,8 +180,7 @@ double Core::Body::allowance() const {
 std::vector<bool> Core::Body::take_part(const Key& key, OpenRound& round) {
   std::vector<bool> taking(numbered_.size());
   for (std::size_t site = 0; site < taking.size(); ++site) {
-    taking[site] = numbered_[site] && numbered_[site]->expelled.empty() &&
-                   round.by_site[site].count == common_->parts;
+    taking[site] = numbered_[site] && round.by_site[site].count == common_->parts;
   }
   if (key.kind == Kind::gather) return taking;
   for (std::uint32_t part = 0; part < common_->parts; ++part) {
@@ -206,6 +206,7 @@ void Core::Body::close(const Key& key, bool by_deadline) {
   closed.parts.resize(common_->parts);
   std::string without;
   for (std::uint32_t number = 0; number < taking.size(); ++number) {
+    closed.processes.push_back(round.by_site[number].process);
     for (std::uint32_t part = 0; taking[number] && part < common_->parts; ++part) {
       closed.parts[part].push_back(
           {static_cast<int>(number), std::move(*round.by_site[number].parts[part])});
@@ -219,7 +220,6 @@ void Core::Body::close(const Key& key, bool by_deadline) {
     for (auto& frames : closed.parts) frames = {SiteFrame{0, mean(frames)}};
   }
   ++rounds_closed_;
-  decided_from_ = std::min(decided_from_, key.number);
   if (by_deadline) {
     ++closed_by_deadline_;
     if (closed_by_deadline_ <= kLoggedDeadlines || std::has_single_bit(closed_by_deadline_))
@@ -233,12 +233,17 @@ void Core::Body::close(const Key& key, bool by_deadline) {
 
 void Core::Body::keep(const Key& key, ClosedRound round) {
   round.bytes = frame_bytes(round.parts);
+  std::uint64_t hash = 0;
+  for (const auto& frames : round.parts) hash = fold_result(hash, frames, round.absent);
+  learn(key, hash);
   bytes_closed_ += round.bytes;
   closed_[key] = std::move(round);
   head_ = std::max(head_, key.number + 1);
   for (auto& [name, site] : sites_) {
     for (std::uint32_t part = 0; part < common_->parts; ++part) {
-      if (site.active && !site.claims.has(key)) send_closed(site, key, part);
+      if (!site.active || site.takeover || site.claims.has(key)) continue;
+      // One that is far behind asks for what it can use.
+      if (site.awaited || key.number < site.step + kRoundsAhead) send_closed(site, key, part);
     }
   }
   drop_old();
@@ -247,17 +252,13 @@ void Core::Body::keep(const Key& key, ClosedRound round) {
 // The site's own frame is left out: it has it.
 void Core::Body::send_closed(Site& to, const Key& key, std::uint32_t part) {
   const ClosedRound& round = closed_.at(key);
-  const bool included = round.includes(to.number);
-  if (to.unproven && included && !round.decided_here) {
-    return expel(to, "lost state",
-                 "site " + to.name + " took part in round " + std::to_string(key.number) +
-                     " and has come back without a number: a site that lost its state cannot yet " +
-                     "rejoin a running run");
-  }
+  const bool included = round.includes(to.number) && to.number < round.processes.size() &&
+                        round.processes[to.number] == to.process;
   Closed closed{slot_of(key, part, round.epoch), included, {}, round.absent};
   for (const SiteFrame& frame : round.parts[part]) {
-    const bool own = key.kind == Kind::gather && frame.site == static_cast<int>(to.number);
-    if (!own) closed.frames.push_back(frame);
+    const bool known =
+        included && key.kind == Kind::gather && frame.site == static_cast<int>(to.number);
+    if (!known) closed.frames.push_back(frame);
   }
   send(to, std::move(closed));
 }
@@ -276,7 +277,9 @@ bool Core::Body::drop_oldest() {
 
 void Core::Body::drop_old() {
   const std::uint64_t first = first_open();
-  const std::uint64_t from = first > options_.rounds_kept ? first - options_.rounds_kept : 0;
+  const std::uint64_t old = first > options_.rounds_kept ? first - options_.rounds_kept : 0;
+  const std::uint64_t oldest = first > kPinnedMax ? first - kPinnedMax : 0;
+  const std::uint64_t from = std::min(old, std::max(oldest, needed_from()));
   kept_from_ = std::max(kept_from_, from);
   while (!closed_.empty() && closed_.begin()->first.number < kept_from_ && drop_oldest()) {
   }

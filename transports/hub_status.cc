@@ -105,7 +105,7 @@ std::string Core::Body::metrics_text() const {
   out.declare("epoch", "gauge", "Version of the membership.");
   out.sample("", epoch_);
   out.declare("sites_active", "gauge", "Sites that rounds wait for.");
-  out.sample("", active_sites());
+  out.sample("", awaited_sites());
   out.declare("refused_total", "counter", "Messages and frames that were not used.");
   for (const auto& [reason, count] : refused_) out.sample(label("reason", reason), count);
   out.declare("site_bytes_total", "counter", "Bytes of messages from (up) and to (down) a site.");

@@ -15,6 +15,7 @@
 #include "thinwire/collective.h"
 #include "thinwire/error.h"
 #include "thinwire/exchange.h"
+#include "thinwire/state_link.h"
 
 namespace thinwire {
 
@@ -52,7 +53,11 @@ class ZmqLink {
   int site() const;
   int sites() const;
   Exchange& exchange(int rank);
-  Collective& collective(int rank);  // all_reduce_mean alone: the mean is taken at the hub
+  // all_reduce_mean alone: the mean is taken at the hub. Its rounds are numbered like the steps.
+  Collective& collective(int rank);
+  StateLink& states(int rank);  // for a site that enters late, and for those that have the state
+  // Every wait of the ranks, now and later, throws Interrupted. From any thread.
+  void interrupt();
 
  private:
   class Body;
@@ -64,7 +69,8 @@ struct ZmqHubOptions {
   ZmqKeys keys = {};                      // may be empty on loopback addresses alone
   std::vector<std::string> allowed = {};  // public keys of sites
   std::string run = "run";
-  int sites = 2;
+  int sites = 2;      // places: so many can be in the run at once
+  int min_sites = 0;  // with fewer it stands still; 0: it begins with all and goes on with any
   std::chrono::milliseconds peer_timeout{10'000};
   std::chrono::milliseconds round_deadline{60'000};
   std::size_t frame_bytes_max = std::size_t{256} << 20;

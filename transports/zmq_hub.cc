@@ -48,6 +48,7 @@ hub::CoreOptions core_options(const ZmqHubOptions& options) {
   core.run = options.run;
   core.hub = random_number();
   core.sites = options.sites;
+  core.min_sites = options.min_sites;
   // ZmqPeers names a peer by its address and a number.
   core.address = [](const hub::Peer& peer) { return peer.substr(0, peer.find('#')); };
   core.peer_timeout_s = seconds(options.peer_timeout);

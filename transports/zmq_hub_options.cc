@@ -44,6 +44,10 @@ ZmqHubOptions checked(ZmqHubOptions options) {
     throw UsageError("the run's id (--run) has 1 to " + std::to_string(hub::kRunMax) +
                      " characters");
   }
+  if (options.min_sites < 0 || options.min_sites > options.sites) {
+    throw UsageError("--min-sites " + std::to_string(options.min_sites) + " contradicts --sites " +
+                     std::to_string(options.sites) + ": it lies between 1 and that");
+  }
   if (options.sites < 1 || options.sites > static_cast<int>(hub::kSitesMax)) {
     throw UsageError("a run has 1 to " + std::to_string(hub::kSitesMax) + " sites (--sites), not " +
                      std::to_string(options.sites));

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "thinwire/error.h"
+#include "thinwire/hash.h"
 #include "thinwire/log.h"
 #include "transports/zmq_io_internal.h"
 
@@ -28,7 +29,8 @@ double now() {
 ZmqIo::ZmqIo(ZmqLinkOptions options, hub::SiteOptions site)
     : options_(std::move(options)),
       wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
-      site_(std::move(site), now()) {
+      site_(std::move(site), now()),
+      packs_(static_cast<std::size_t>(options_.ranks)) {
   if (!wake_) throw Error("cannot make an eventfd: the process has no descriptor left");
   thread_ = std::jthread([this] { work(); });
 }
@@ -63,6 +65,7 @@ void ZmqIo::post(const hub::Slot& slot, Bytes frame) {
   {
     std::lock_guard lock(mutex_);
     throw_if_failed();
+    if (site_.outdated()) return;  // the collect of that round will say so
     site_.rounds().post(slot, std::move(frame));
   }
   wake();
@@ -71,17 +74,24 @@ void ZmqIo::post(const hub::Slot& slot, Bytes frame) {
 RoundResult ZmqIo::collect(const hub::Slot& slot) {
   std::unique_lock lock(mutex_);
   hub::SiteRounds& rounds = site_.rounds();
-  if (rounds.too_old(slot)) {
+  if (!site_.outdated() && rounds.too_old(slot)) {
     throw Error("round " + std::to_string(slot.round.number) +
                 " is no longer kept; it was collected before");
   }
-  if (!rounds.ready(slot)) {
+  if (!rounds.ready(slot) && !site_.outdated()) {
     rounds.wait_for(slot);
     wake();
   }
   while (!rounds.ready(slot)) {
     throw_if_failed();
-    changed_.wait_for(lock, kLookAgain);
+    if (site_.outdated()) throw Outdated("this site " + site_.why_outdated());
+    // In its first phase a step has not moved the replica yet.
+    const int rank = static_cast<int>(slot.part);
+    if (slot.round.phase == 0 && site_.state().wanted(slot.part)) {
+      give_state(lock, rank);
+    } else {
+      changed_.wait_for(lock, kLookAgain);
+    }
   }
   return rounds.collect(slot);
 }
@@ -91,12 +101,71 @@ bool ZmqIo::missed(const hub::Slot& slot) const {
   return site_.rounds().missed(slot);
 }
 
+bool ZmqIo::enters_late() const {
+  std::lock_guard lock(mutex_);
+  return site_.entered_late();
+}
+
+void ZmqIo::at_step(int rank, std::uint64_t step, std::function<Bytes()> pack) {
+  packs_[static_cast<std::size_t>(rank)] = std::move(pack);
+  std::unique_lock lock(mutex_);
+  site_.state().at_step(static_cast<std::uint32_t>(rank), step);
+  if (site_.state().wanted(static_cast<std::uint32_t>(rank))) give_state(lock, rank);
+}
+
+// Copied and hashed without the lock; only this thread changes what the rank has.
+void ZmqIo::give_state(std::unique_lock<std::mutex>& lock, int rank) {
+  lock.unlock();
+  Bytes state = packs_[static_cast<std::size_t>(rank)]();
+  const std::uint64_t hash = hash64(ByteView(state));
+  lock.lock();
+  site_.state().give(static_cast<std::uint32_t>(rank), std::move(state), hash);
+  wake();
+}
+
+// The last rank to come switches the site over: until then others may still collect old rounds.
+RunState ZmqIo::take(int rank) {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t before = takeovers_;
+  ++takers_;
+  while (takeovers_ == before) {
+    throw_if_failed();
+    if (takers_ == packs_.size() && site_.state().complete()) {
+      taken_ = site_.resume();
+      takers_ = 0;
+      ++takeovers_;
+      wake();
+      changed_.notify_all();
+      break;
+    }
+    changed_.wait_for(lock, kLookAgain);
+  }
+  return std::move(taken_[static_cast<std::size_t>(rank)]);
+}
+
+void ZmqIo::give_up_replica(const std::string& why) {
+  {
+    std::lock_guard lock(mutex_);
+    site_.give_up_replica(why);
+  }
+  wake();
+}
+
+void ZmqIo::interrupt() {
+  {
+    std::lock_guard lock(mutex_);
+    interrupted_ = true;
+  }
+  changed_.notify_all();
+}
+
 Traffic ZmqIo::traffic(hub::Kind kind, int rank) const {
   std::lock_guard lock(mutex_);
   return site_.rounds().traffic(kind, static_cast<std::uint32_t>(rank));
 }
 
 void ZmqIo::throw_if_failed() const {
+  if (interrupted_) throw Interrupted("interrupted");
   if (io_failure_) std::rethrow_exception(io_failure_);
   if (!site_.failure()) return;
   if (site_.failure()->hub_lost) throw HubLost(site_.failure()->why);

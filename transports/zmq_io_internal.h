@@ -5,9 +5,12 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 #include <zmq.hpp>
 
 #include "transports/descriptor_internal.h"
@@ -30,10 +33,17 @@ class ZmqIo {
   void post(const hub::Slot& slot, Bytes frame);
   RoundResult collect(const hub::Slot& slot);
   bool missed(const hub::Slot& slot) const;
+
+  bool enters_late() const;
+  RunState take(int rank);
+  void at_step(int rank, std::uint64_t step, std::function<Bytes()> pack);
+  void give_up_replica(const std::string& why);
+  void interrupt();
   Traffic traffic(hub::Kind kind, int rank) const;
 
  private:
   void throw_if_failed() const;  // callers hold mutex_
+  void give_state(std::unique_lock<std::mutex>& lock, int rank);
   void wake() const;
 
   // Of the I/O thread.
@@ -48,11 +58,16 @@ class ZmqIo {
 
   const ZmqLinkOptions options_;
   Descriptor wake_;
-  mutable std::mutex mutex_;  // guards site_, stopping_ and io_failure_
+  mutable std::mutex mutex_;  // guards all up to io_failure_
   std::condition_variable changed_;
   hub::Site site_;
   bool stopping_ = false;
+  bool interrupted_ = false;
+  std::size_t takers_ = 0;       // ranks that wait for the run's state
+  std::uint64_t takeovers_ = 0;  // done
+  std::vector<RunState> taken_;  // of the last one, by rank
   std::exception_ptr io_failure_;
+  std::vector<std::function<Bytes()>> packs_;  // each of its rank's thread alone
 
   // Of the I/O thread alone.
   zmq::context_t context_;

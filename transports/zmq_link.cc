@@ -105,6 +105,8 @@ class RankExchange final : public Exchange {
 class RankCollective final : public Collective {
  public:
   RankCollective(ZmqIo& link, int rank) : link_(link), rank_(rank) {}
+  void begin_at(std::uint64_t step) { operations_ = step; }
+  bool agreed() const override { return true; }  // in the hello
   int rank() const override { return link_.site(); }
   int size() const override { return link_.sites(); }
 
@@ -142,6 +144,27 @@ class RankCollective final : public Collective {
   std::uint64_t operations_ = 0;
 };
 
+class RankStates final : public StateLink {
+ public:
+  RankStates(ZmqIo& link, RankCollective& collective, int rank)
+      : link_(link), collective_(collective), rank_(rank) {}
+  bool enters_late() const override { return link_.enters_late(); }
+  RunState take() override {
+    RunState state = link_.take(rank_);
+    collective_.begin_at(state.step);
+    return state;
+  }
+  void at_step(std::uint64_t step, std::function<Bytes()> pack) override {
+    link_.at_step(rank_, step, std::move(pack));
+  }
+  void give_up_replica(const std::string& why) override { link_.give_up_replica(why); }
+
+ private:
+  ZmqIo& link_;
+  RankCollective& collective_;
+  const int rank_;
+};
+
 }  // namespace
 
 class ZmqLink::Body {
@@ -151,13 +174,15 @@ class ZmqLink::Body {
     for (int rank = 0; rank < options.ranks; ++rank) {
       exchanges.push_back(std::make_unique<RankExchange>(io, rank));
       collectives.push_back(std::make_unique<RankCollective>(io, rank));
+      states.push_back(std::make_unique<RankStates>(io, *collectives.back(), rank));
     }
     io.wait_until_begun();
   }
 
   ZmqIo io;
   std::vector<std::unique_ptr<Exchange>> exchanges;
-  std::vector<std::unique_ptr<Collective>> collectives;
+  std::vector<std::unique_ptr<RankCollective>> collectives;
+  std::vector<std::unique_ptr<StateLink>> states;
 };
 
 ZmqLink::ZmqLink(ZmqLinkOptions options, std::uint64_t agreement, std::string agreed)
@@ -167,5 +192,7 @@ int ZmqLink::site() const { return body_->io.site(); }
 int ZmqLink::sites() const { return body_->io.sites(); }
 Exchange& ZmqLink::exchange(int rank) { return *body_->exchanges.at(rank); }
 Collective& ZmqLink::collective(int rank) { return *body_->collectives.at(rank); }
+StateLink& ZmqLink::states(int rank) { return *body_->states.at(rank); }
+void ZmqLink::interrupt() { body_->io.interrupt(); }
 
 }  // namespace thinwire

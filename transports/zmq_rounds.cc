@@ -22,7 +22,8 @@ std::uint64_t SiteRounds::Course::position() const {
 SiteRounds::Course& SiteRounds::begin(const Slot& slot) {
   TW_CHECK(slot.part < options_.parts);
   Course& course = this->course(slot.kind);
-  if (!course.begun) course.at.assign(options_.parts, slot.round.number);
+  const std::uint64_t first = std::min(slot.round.number, first_.value_or(slot.round.number));
+  if (!course.begun) course.at.assign(options_.parts, first);
   course.begun = true;
   course.highest = std::max(course.highest, slot.round.number);
   return course;

@@ -13,6 +13,7 @@ namespace {
 // The hub takes no round further than this ahead of the first open one; and a site keeps no result
 // that it did not ask for further than this ahead of its ranks.
 constexpr std::uint64_t kAhead = 16;
+constexpr std::uint64_t kDelayMax = 8;  // rounds in flight at the start of a step
 
 // The frame is lent to the message, not copied.
 Bytes encode_post(const Slot& slot, Bytes& frame) {
@@ -23,6 +24,7 @@ Bytes encode_post(const Slot& slot, Bytes& frame) {
 }
 
 // Why these frames cannot be the result of a round for that site, or an empty text.
+// A frame under the site's own number may be of a process that was here before.
 std::string judge(const Closed& closed, std::uint32_t site, bool has_own) {
   const std::string round = "the hub's result of round " + std::to_string(closed.slot.round.number);
   if (closed.included && !has_own) return round + " counts a frame that this site never posted";
@@ -31,7 +33,7 @@ std::string judge(const Closed& closed, std::uint32_t site, bool has_own) {
   }
   int last = -1;
   for (const SiteFrame& frame : closed.frames) {
-    if (frame.site <= last || frame.site == static_cast<int>(site)) {
+    if (frame.site <= last || (closed.included && frame.site == static_cast<int>(site))) {
       return round + " holds a frame of site " + std::to_string(frame.site) + " out of place";
     }
     last = frame.site;
@@ -56,6 +58,22 @@ void SiteRounds::welcome(std::uint32_t site, std::uint64_t next_round, bool othe
   }
 }
 
+void SiteRounds::restart(std::uint32_t site, std::uint64_t step, std::uint64_t next_round) {
+  site_ = site;
+  rounds_.clear();
+  courses_ = {};
+  for (Course& course : courses_) course.open = next_round;
+  first_ = step > kDelayMax ? step - kDelayMax : 0;
+}
+
+void SiteRounds::heard_open(std::uint64_t next_round) {
+  for (Course& course : courses_) course.open = std::max(course.open, next_round);
+}
+
+std::uint64_t SiteRounds::open() const {
+  return std::max(course(Kind::gather).open, course(Kind::reduce).open);
+}
+
 void SiteRounds::reopen(const Key& key, Entry& entry) {
   Slot slot{{0, key.number, key.phase}, key.kind, 0};
   for (; slot.part < options_.parts; ++slot.part) {
@@ -78,7 +96,7 @@ std::uint64_t SiteRounds::next_round() const {
     const std::uint64_t of_kind = std::min(first_lacking(kind), course(kind).highest);
     first = std::min(first.value_or(of_kind), of_kind);
   }
-  return first.value_or(0);
+  return first.value_or(first_.value_or(0));
 }
 
 std::uint64_t SiteRounds::step() const {
@@ -96,6 +114,23 @@ std::vector<Slot> SiteRounds::ahead() const {
     return std::tie(a.round, a.kind) < std::tie(b.round, b.kind);
   });
   return slots;
+}
+
+std::vector<RoundHash> SiteRounds::recent() const {
+  std::vector<RoundHash> hashes;
+  for (const auto& [key, entry] : rounds_) {
+    if (entry.closed != options_.parts) continue;
+    std::uint64_t hash = 0;
+    for (const Part& part : entry.parts) {
+      hash = fold_result(hash, all_frames(part, key.kind), part.absent);
+    }
+    hashes.push_back({{{0, key.number, key.phase}, key.kind, 0}, hash});
+  }
+  std::sort(hashes.begin(), hashes.end(), [](const RoundHash& a, const RoundHash& b) {
+    return std::tie(a.slot.round, a.slot.kind) < std::tie(b.slot.round, b.slot.kind);
+  });
+  if (hashes.size() > kRecentMax) hashes.erase(hashes.begin(), hashes.end() - kRecentMax);
+  return hashes;
 }
 
 void SiteRounds::taken(const Slot& slot) {
@@ -118,6 +153,15 @@ std::string SiteRounds::close(Closed closed, std::size_t bytes) {
   Part& part = entry.parts[slot.part];
   if (part.closed) return "";
   if (const std::string why = judge(closed, site_, part.own.has_value()); !why.empty()) return why;
+  // A frame under this site's number: its own, or of a process that was here before.
+  const auto mine =
+      std::find_if(closed.frames.begin(), closed.frames.end(), [&](const SiteFrame& frame) {
+        return slot.kind == Kind::gather && frame.site == static_cast<int>(site_);
+      });
+  if (mine != closed.frames.end() && part.own && mine->bytes == *part.own) {
+    closed.included = true;
+    closed.frames.erase(mine);
+  }
   for (const SiteFrame& frame : closed.frames) entry.bytes += frame.bytes.size();
   if (part.own && !closed.included) ++traffic_of(slot).refused;
   part.frames = std::move(closed.frames);

@@ -40,6 +40,9 @@ class SiteRounds {
 
   // Everything is to be said again. Another hub may not know of all that an earlier one closed.
   void welcome(std::uint32_t site, std::uint64_t next_round, bool other_hub);
+  // The state of that step was taken over: nothing that was here counts any more.
+  void restart(std::uint32_t site, std::uint64_t step, std::uint64_t next_round);
+  void heard_open(std::uint64_t next_round);  // the hub has closed all rounds before
   void taken(const Slot& slot);
   // Returns why the result cannot be, or an empty text.
   std::string close(Closed closed, std::size_t bytes);
@@ -50,7 +53,9 @@ class SiteRounds {
   // of ahead() are here.
   std::uint64_t next_round() const;
   std::vector<Slot> ahead() const;
+  std::vector<RoundHash> recent() const;
   std::uint64_t step() const;  // the highest round that a rank has spoken of
+  std::uint64_t open() const;  // as far as is known here
 
  private:
   struct Key {
@@ -102,6 +107,7 @@ class SiteRounds {
 
   SiteRoundsOptions options_;
   std::uint32_t site_ = 0;
+  std::optional<std::uint64_t> first_;  // lowest round that a rank can ask for, if it entered late
   std::map<Key, Entry> rounds_;
   std::array<Course, 2> courses_;
   std::vector<Traffic> traffic_;

@@ -13,6 +13,7 @@ constexpr double kPauseFirst = 0.05;
 constexpr double kPauseMax = 2.0;
 constexpr double kDialMax = 10.0;
 constexpr int kStrangeMax = 4;
+constexpr double kPingLeast = 0.005;
 constexpr double kTickMin = 0.001;
 constexpr double kTickMax = 0.1;
 // A tick that comes this late was late because the process or the machine stood still.
@@ -37,6 +38,7 @@ Site::Site(SiteOptions options, double now)
       rounds_({.parts = options_.parts,
                .again_s = options_.peer_timeout_s,
                .rounds_kept = options_.rounds_kept}),
+      state_(options_.parts, options_.peer_timeout_s),
       now_(now),
       since_(now),
       heard_at_(now),
@@ -57,6 +59,7 @@ void Site::connected() {
   if (link_ != Link::dialling) return;
   link_ = Link::greeting;
   since_ = heard_at_ = hello_at_ = ping_at_ = now_;
+  echo_ = 0;
   strange_ = 0;
 }
 
@@ -96,7 +99,13 @@ void Site::tick(double now) {
   } else {
     alone_s_ += std::min(passed, kAwakeMax);
   }
+  // A hub that still counts on this site could close a round with it that another hub decides
+  // otherwise.
+  if (promised_to_ && *promised_to_ != hub_ && options_.hubs.size() > 1) {
+    dial_at_ = std::max(dial_at_, promised_until_);
+  }
   if (link_ == Link::none && !leaving_ && now_ >= dial_at_) dial();
+  show_progress();
   if (link_ == Link::dialling &&
       now_ - since_ > std::min(kDialMax, std::max(1.0, options_.peer_timeout_s))) {
     lost("no answer");
@@ -121,6 +130,12 @@ double Site::next_tick() const {
 
 void Site::give_up_if_due() {
   if (begun()) {
+    if (outdated() && now_ - state_.progress_at() > options_.hub_timeout_s &&
+        now_ - outdated_at_ > options_.hub_timeout_s) {
+      return fail("nobody has given this site the run's state for " +
+                      seconds(options_.hub_timeout_s) + "; it needs it because it " + outdated_,
+                  true);
+    }
     if (alone_s_ <= options_.hub_timeout_s) return;
     return fail("no hub for " + seconds(options_.hub_timeout_s) + ", tried " + list(options_.hubs) +
                     "; the last trouble was " + trouble_,
@@ -147,8 +162,14 @@ Hello Site::hello() const {
   hello.agreement = options_.agreement;
   hello.agreed = options_.agreed;
   hello.parts = options_.parts;
-  hello.next_round = rounds_.next_round();
-  hello.ahead = rounds_.ahead();
+  hello.hubs = static_cast<std::uint32_t>(options_.hubs.size());
+  if (outdated()) {
+    hello.taking = std::min(kAnyStep, state_.taking());
+  } else {
+    hello.next_round = rounds_.next_round();
+    hello.ahead = rounds_.ahead();
+    hello.recent = rounds_.recent();
+  }
   hello.number = number_;
   hello.epoch = epoch_;
   return hello;
@@ -158,6 +179,11 @@ void Site::receive(Message message, std::size_t bytes) {
   if (failure_ || link_ == Link::none || link_ == Link::dialling) return;
   heard_at_ = now_;
   greeted_ = true;
+  if (auto* chunk = std::get_if<Chunk>(&message)) {
+    state_.chunk(std::move(*chunk), now_);
+    return;
+  }
+  if (outdated() && on_state(message)) return;
   if (auto* closed = std::get_if<Closed>(&message)) {
     const std::string why = rounds_.close(std::move(*closed), bytes);
     if (!why.empty()) fail("the hub at " + address() + " is not to be trusted: " + why, false);
@@ -169,22 +195,49 @@ void Site::receive(Message message, std::size_t bytes) {
 void Site::heard(const Message& message) {
   if (const auto* welcome = std::get_if<Welcome>(&message)) return on(*welcome);
   if (const auto* refused = std::get_if<Refused>(&message)) return on(*refused);
+  if (on_state(message)) return;
   if (const auto* taken = std::get_if<Taken>(&message)) return rounds_.taken(taken->slot);
   if (const auto* missing = std::get_if<Missing>(&message)) {
     if (auto bundle = rounds_.bundle(missing->slot)) control_.push_back(encode(*bundle));
     return;
   }
-  const auto* pong = std::get_if<Pong>(&message);
-  if (!pong) return;
-  epoch_ = std::max(epoch_, pong->epoch);
-  if (pong->active || link_ != Link::member) return;
+  if (const auto* pong = std::get_if<Pong>(&message)) on(*pong);
+}
+
+// True: it needs no other attention.
+bool Site::on_state(const Message& message) {
+  if (const auto* snapshot = std::get_if<Snapshot>(&message)) {
+    state_.snapshot(snapshot->step);
+    return true;
+  }
+  if (const auto* fetch = std::get_if<Fetch>(&message)) {
+    state_.fetch(*fetch);
+    return true;
+  }
+  const bool of_rounds = std::holds_alternative<Closed>(message) ||
+                         std::holds_alternative<Taken>(message) ||
+                         std::holds_alternative<Missing>(message);
+  return outdated() && of_rounds;
+}
+
+void Site::on(const Pong& pong) {
+  epoch_ = std::max(epoch_, pong.epoch);
+  echo_ = pong.token;
+  awaited_ = pong.awaited;
+  open_ = std::max(open_, pong.next_round);
+  if (link_ == Link::member && !outdated() && begun()) rounds_.heard_open(pong.next_round);
+  if (pong.active || link_ != Link::member) return;
   log_.push_back("the hub had taken this site for dead; it says hello again");
   link_ = Link::greeting;
   hello_at_ = now_;
 }
 
 void Site::on(const Welcome& welcome) {
-  if (begun() && (welcome.site != number_ || welcome.sites != sites_)) {
+  // An answer to a hello from before the takeover was done says nothing new.
+  const bool done = !outdated() && welcome.takeover == taken_;
+  const bool takes_over = welcome.takeover != kNoStep && !done;
+  const bool known = begun() && !takes_over;
+  if (known && (welcome.site != number_ || welcome.sites != sites_)) {
     return fail("the hub at " + address() + " gives this site another number: another run", false);
   }
   const bool other_hub = begun() && welcome.hub != hub_id_;
@@ -192,14 +245,59 @@ void Site::on(const Welcome& welcome) {
     log_.push_back("back at the hub " + address() + ", round " +
                    std::to_string(welcome.next_round) + " is open");
   }
+  if (takes_over) {
+    if (!begun()) entered_late_ = true;
+    if (!outdated()) outdated_at_ = now_;
+    if (!outdated()) outdated_ = begun() ? "was left too far behind" : "enters a run under way";
+    if (state_.taking() != welcome.takeover) {
+      shown_ = 0.0;
+      log_.push_back("takes over the state of step " + std::to_string(welcome.takeover));
+    }
+    state_.take_over(welcome.takeover, now_);
+  }
+  if (outdated() && !takes_over) {  // of an earlier hello
+    link_ = Link::greeting;
+    return;
+  }
   link_ = Link::member;
+  awaited_ = false;
   number_ = welcome.site;
   sites_ = welcome.sites;
   hub_id_ = welcome.hub;
   epoch_ = std::max(epoch_, welcome.epoch);
   pause_s_ = 0.0;
   trouble_.clear();
-  rounds_.welcome(welcome.site, welcome.next_round, other_hub);
+  lease_s_ = welcome.lease_ms * 1e-3;
+  open_ = welcome.next_round;
+  if (!outdated()) rounds_.welcome(welcome.site, welcome.next_round, other_hub);
+}
+
+void Site::give_up_replica(const std::string& why) {
+  if (outdated() || failure_) return;
+  outdated_ = why;
+  outdated_at_ = now_;
+  if (link_ != Link::member) return;
+  link_ = Link::greeting;
+  hello_at_ = now_;
+}
+
+std::vector<RunState> Site::resume() {
+  const std::uint64_t step = state_.taking();
+  std::vector<RunState> states;
+  for (Bytes& bytes : state_.take()) states.push_back({step, std::move(bytes)});
+  taken_ = step;
+  outdated_.clear();
+  rounds_.restart(number_, step, std::max(open_, step));
+  ping_at_ = now_;  // the hub waits for this word
+  log_.push_back("has the state of step " + std::to_string(step) + ", goes on from there");
+  return states;
+}
+
+void Site::show_progress() {
+  if (!outdated() || state_.progress() < shown_ + 0.1) return;
+  shown_ = state_.progress();
+  log_.push_back("has " + std::to_string(static_cast<int>(100.0 * shown_)) +
+                 " % of the state of step " + std::to_string(state_.taking()));
 }
 
 void Site::on(const Refused& refused) {
@@ -217,9 +315,18 @@ std::optional<Bytes> Site::next_out() {
     hello_at_ = now_ + kHelloEach;
     return encode(hello());
   }
-  if (now_ >= ping_at_) {
+  // While it catches up the hub is told of every step, and waits for it when it is near.
+  const std::uint64_t step = std::max(rounds_.step(), state_.position());
+  const bool behind = link_ == Link::member && !awaited_ && !outdated() && step != pinged_;
+  if (now_ >= ping_at_ || (behind && now_ >= pinged_at_ + kPingLeast)) {
     ping_at_ = now_ + options_.peer_timeout_s / 4.0;
-    return encode(Ping{rounds_.step()});
+    pinged_at_ = now_;
+    pinged_ = step;
+    if (link_ == Link::member) {
+      promised_to_ = hub_;
+      promised_until_ = now_ + std::max(lease_s_, options_.peer_timeout_s);
+    }
+    return encode(Ping{step, outdated() ? kNoStep : taken_, echo_});
   }
   if (!control_.empty()) {
     Bytes bytes = std::move(control_.front());
@@ -227,7 +334,11 @@ std::optional<Bytes> Site::next_out() {
     return bytes;
   }
   if (link_ != Link::member) return std::nullopt;
-  return rounds_.next(now_);
+  if (!outdated()) {
+    if (auto bytes = rounds_.next(now_)) return bytes;
+  }
+  if (const auto message = state_.next(now_)) return encode(*message);
+  return std::nullopt;
 }
 
 void Site::leave() {

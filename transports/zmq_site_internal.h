@@ -13,8 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "thinwire/state_link.h"
 #include "transports/hub_messages_internal.h"
 #include "transports/zmq_rounds_internal.h"
+#include "transports/zmq_state_internal.h"
 
 namespace thinwire::hub {
 
@@ -47,6 +49,17 @@ class Site {
 
   SiteRounds& rounds() { return rounds_; }
   const SiteRounds& rounds() const { return rounds_; }
+  SiteState& state() { return state_; }
+  const SiteState& state() const { return state_; }
+
+  // The rounds that are here are of no use any more: no rank gets another result until the run's
+  // state is taken over.
+  bool outdated() const { return !outdated_.empty(); }
+  const std::string& why_outdated() const { return outdated_; }
+  bool entered_late() const { return entered_late_; }
+  void give_up_replica(const std::string& why);
+  // By part, once state().complete(); the rounds begin at its step.
+  std::vector<RunState> resume();
 
   // To be called at next_tick() or later, and after every other call below.
   void tick(double now);
@@ -76,6 +89,9 @@ class Site {
   void heard(const Message& message);
   void on(const Welcome& welcome);
   void on(const Refused& refused);
+  void on(const Pong& pong);
+  bool on_state(const Message& message);
+  void show_progress();
   void give_up_if_due();
   void fail(std::string why, bool hub_lost);
   Hello hello() const;
@@ -83,6 +99,13 @@ class Site {
 
   const SiteOptions options_;
   SiteRounds rounds_;
+  SiteState state_;
+  std::string outdated_;           // why
+  bool entered_late_ = false;      // the first welcome was to a run under way
+  std::uint64_t taken_ = kNoStep;  // the step of the last state taken over
+  double outdated_at_ = 0.0;
+  double shown_ = 0.0;      // progress of a takeover
+  std::uint64_t open_ = 0;  // by the last welcome
   double now_;
   Link link_ = Link::none;
   std::uint64_t connection_ = 0;
@@ -93,6 +116,14 @@ class Site {
   double pause_s_ = 0.0;  // before the next attempt
   double hello_at_;
   double ping_at_;
+  double pinged_at_ = 0.0;
+  std::uint64_t pinged_ = 0;  // the step that the last ping told
+  std::uint64_t echo_ = 0;
+  bool awaited_ = false;  // by the hub, as it said last
+  // Until then this site is promised to the hub at that address, of several.
+  std::optional<std::size_t> promised_to_;
+  double promised_until_ = 0.0;
+  double lease_s_ = 0.0;
   // Seconds without a hub that this process was awake: a frozen one has lost nothing.
   double alone_s_ = 0.0;
   int strange_ = 0;       // attempts in a row that ended in the handshake

@@ -32,6 +32,9 @@ class Collective {
   virtual void broadcast(Floats data, int root) = 0;
   virtual void barrier() = 0;
 
+  // Members were compared before they could meet here: no need to do it again.
+  virtual bool agreed() const { return false; }
+
   virtual Traffic traffic() const = 0;
 };
 

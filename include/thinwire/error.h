@@ -26,6 +26,11 @@ struct UsageError : Error {
   using Error::Error;
 };
 
+// The user has stopped it.
+struct Interrupted : Error {
+  using Error::Error;
+};
+
 // A value decoded from outside bytes, or why the bytes were refused.
 template <class T>
 class Result {

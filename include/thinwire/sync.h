@@ -55,8 +55,10 @@ class Sync {
   // `state_hash`: of the replicated state that `mine` was made from; compared between sites.
   // phase > 0 is exchanged without delay.
   virtual Heard exchange(const Step& step, int phase, std::uint64_t state_hash, Update mine) = 0;
-  // Phase 0 of a step whose round was missed: as exchange, with nothing said.
+  // Phase 0 of a missed step: as exchange, with nothing said.
   virtual Heard listen(const Step& step, std::uint64_t state_hash);
+  // The replica is now another site's at the start of `step`: nothing of this site is in flight.
+  virtual void resume(const Step& step) = 0;
   virtual Traffic traffic() const = 0;
   // Sites whose frame could not be used, with the reason, since the last call.
   virtual std::vector<std::string> take_complaints() = 0;
@@ -70,6 +72,7 @@ class AllReduceSync final : public Sync {
   int delay() const override { return 0; }
   bool reduces() const override { return true; }
   Heard exchange(const Step& step, int phase, std::uint64_t state_hash, Update mine) override;
+  void resume(const Step&) override { agreed_ = true; }
   Traffic traffic() const override { return far_.traffic(); }
   std::vector<std::string> take_complaints() override { return {}; }
 
@@ -95,6 +98,7 @@ class DelayedSync final : public Sync {
   bool reduces() const override { return false; }
   Heard exchange(const Step& step, int phase, std::uint64_t state_hash, Update mine) override;
   Heard listen(const Step& step, std::uint64_t state_hash) override;
+  void resume(const Step& step) override;
   Traffic traffic() const override;
   std::vector<std::string> take_complaints() override;
 
@@ -107,6 +111,7 @@ class DelayedSync final : public Sync {
   Round round_of(const Step& step, int phase) const;
   Heard collect_due(Said said);  // of phase 0: in flight first
   Heard collect(const Round& round, Said said);
+  void post(const Round& round, std::uint64_t state_hash, const Update& mine);
   void complain(const Round& round, int site, const std::string& why);
 
   Exchange& far_;

@@ -15,6 +15,7 @@
 #include "thinwire/optimizer.h"
 #include "thinwire/schedule.h"
 #include "thinwire/shard.h"
+#include "thinwire/state_link.h"
 #include "thinwire/sync.h"
 
 namespace thinwire {
@@ -25,6 +26,9 @@ struct TrainerOptions {
   std::uint64_t seed = 1;  // of the initial weights
   Chunking chunking = Chunking::padded;
   std::string settings = {};  // resolved optimizer settings; part of the agreement
+  // Where the state comes from when this site enters late or falls far behind, and goes to when
+  // others do. None: it can do neither.
+  StateLink* states = nullptr;
 };
 
 struct StepReport {
@@ -34,8 +38,9 @@ struct StepReport {
   double gradient_norm = 0.0;  // of the site's gradient; NaN when it was not finite, or caught_up
   bool skipped = false;        // this site had nothing finite to say
   bool caught_up = false;      // the round was over: this site applied it without a word of its own
-  int heard = 0;               // contributions applied: one a site, or the one mean of a reduce
-  std::vector<int> diverged;   // sites whose replicated state differed when they spoke
+  bool took_over = false;     // before this step the site took over the run's state: steps may lack
+  int heard = 0;              // contributions applied: one a site, or the one mean of a reduce
+  std::vector<int> diverged;  // sites whose replicated state differed when they spoke
   // CPU time of this rank's thread: model, optimizer, codec and sums; waiting costs none.
   double compute_s = 0.0;
   double exchange_s = 0.0;  // wall time in the far exchange

@@ -32,6 +32,8 @@ std::string misfit(const Update& update, const UpdateForm& form) {
   return {};
 }
 
+constexpr std::uint64_t kNoStateHash = 0;
+
 struct Judged {
   std::uint64_t state_hash;
   Update update;
@@ -81,7 +83,7 @@ void AllReduceSync::agree() {
 Heard AllReduceSync::exchange(const Step&, int, std::uint64_t, Update mine) {
   TW_CHECK(mine.picks.positions.empty());
   TW_CHECK(mine.dense.empty() || mine.dense.size() == dialect_.floats);
-  if (!agreed_) agree();
+  if (!agreed_ && !far_.agreed()) agree();
   const float speaks = mine.dense.empty() ? 0.0f : 1.0f;
   mine.dense.resize(dialect_.floats, 0.0f);
   mine.dense.push_back(speaks);
@@ -109,11 +111,28 @@ Round DelayedSync::round_of(const Step& step, int phase) const {
 
 Heard DelayedSync::exchange(const Step& step, int phase, std::uint64_t state_hash, Update mine) {
   const Round round = round_of(step, phase);
-  const Header header{dialect_.agreement, round, far_.site(), dialect_.part, state_hash};
-  far_.post(round, seal(header, encode(mine, {dialect_.floats, dialect_.tile_coefficients})));
+  post(round, state_hash, mine);
   Said said{step, state_hash, std::move(mine)};
   if (phase > 0) return collect(round, std::move(said));
   return collect_due(std::move(said));
+}
+
+void DelayedSync::post(const Round& round, std::uint64_t state_hash, const Update& mine) {
+  const Header header{dialect_.agreement, round, far_.site(), dialect_.part, state_hash};
+  far_.post(round, seal(header, encode(mine, {dialect_.floats, dialect_.tile_coefficients})));
+}
+
+// The rounds before this step whose results are still to be applied: the others may wait for a word
+// of this site in them, which has nothing to say, and no hash of a replica that it did not have.
+void DelayedSync::resume(const Step& step) {
+  in_flight_.clear();
+  const std::uint64_t delay = std::min<std::uint64_t>(options_.delay, step.index);
+  for (std::uint64_t index = step.index - delay; index < step.index; ++index) {
+    Step before = step;
+    before.index = index;
+    if (!far_.missed(round_of(before, 0))) post(round_of(before, 0), kNoStateHash, {});
+    in_flight_.push_back({before, kNoStateHash, {}});
+  }
 }
 
 Heard DelayedSync::listen(const Step& step, std::uint64_t state_hash) {
@@ -146,7 +165,8 @@ Heard DelayedSync::collect(const Round& round, Said said) {
       complain(round, frame.site, "refused: " + judged.why());
       continue;
     }
-    if (judged->state_hash != said.state_hash) {
+    const bool known = judged->state_hash != kNoStateHash && said.state_hash != kNoStateHash;
+    if (known && judged->state_hash != said.state_hash) {
       heard.diverged.push_back(frame.site);
       complain(round, frame.site, "holds other parameters than this site; replicas have diverged");
     }

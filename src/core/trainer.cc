@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/codec/dense.h"
+#include "src/core/replica.h"
 #include "src/core/site_math.h"
 #include "src/core/unit_store.h"
 #include "thinwire/error.h"
@@ -75,6 +76,7 @@ class Trainer::Body {
     options_.schedule.validate();
     check_fit(traits_, optimizer, sync, near, options_.sites);
     if (traits_.meeting != Meeting::nothing) sync_.open(dialect());
+    if (options_.states && options_.states->enters_late()) take_over();
   }
 
   StepReport step();
@@ -91,9 +93,12 @@ class Trainer::Body {
   UnitStore units_;
   std::uint64_t index_ = 0;
   std::uint64_t skipped_ = 0;
+  bool took_over_ = false;
 
  private:
   Dialect dialect() const;
+  StepReport one_step();
+  void take_over();
   bool missed(const Step& step);
   Update compute(const Step& step, StepReport& report);
   Update extract(Step step, StepReport& report);
@@ -129,7 +134,35 @@ Dialect Trainer::Body::dialect() const {
   return dialect;
 }
 
+// A site that the run has left too far behind begins anew from the run's state.
 StepReport Trainer::Body::step() {
+  for (;;) {
+    try {
+      StepReport report = one_step();
+      report.took_over = std::exchange(took_over_, false);
+      return report;
+    } catch (const Outdated&) {
+      if (!options_.states) throw;
+      take_over();
+    }
+  }
+}
+
+// What this site owed to the others went with its replica: it may have been heard.
+void Trainer::Body::take_over() {
+  const RunState state = options_.states->take();
+  unpack_replica(state.bytes, shard_);
+  index_ = state.step;
+  took_over_ = true;
+  units_.take_from(shard_.params());
+  Step step;
+  step.index = index_;
+  step.sites = options_.sites;
+  if (traits_.meeting != Meeting::nothing) sync_.resume(step);
+}
+
+StepReport Trainer::Body::one_step() {
+  if (options_.states) options_.states->at_step(index_, [this] { return pack_replica(shard_); });
   Step step;
   step.index = index_;
   step.lr = options_.schedule.at(index_);

@@ -63,6 +63,7 @@ class AuditedSync final : public Sync {
   Heard listen(const Step& step, std::uint64_t state) override {
     return note(step, sync_->listen(step, state));
   }
+  void resume(const Step& step) override { sync_->resume(step); }
   Traffic traffic() const override { return sync_->traffic(); }
   std::vector<std::string> take_complaints() override { return sync_->take_complaints(); }
 

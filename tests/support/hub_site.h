@@ -98,7 +98,21 @@ class SimSite {
     for (const auto& [key, result] : results) {
       if (key.number >= hello.next_round) hello.ahead.push_back(hub::slot_of(key, 0));
     }
+    for (const auto& [key, result] : results) hello.recent.push_back(hash_of(result));
+    if (hello.recent.size() > hub::kRecentMax) {
+      hello.recent.erase(hello.recent.begin(), hello.recent.end() - hub::kRecentMax);
+    }
     send_(*this, hello);
+  }
+
+  static hub::RoundHash hash_of(const Result& result) {
+    std::uint64_t hash = 0;
+    for (const PartFrames& part : result.frames) {
+      std::vector<SiteFrame> frames;
+      for (const auto& [site, bytes] : part) frames.push_back({site, bytes});
+      hash = hub::fold_result(hash, frames, result.absent);
+    }
+    return {hub::slot_of(result.key, 0), hash};
   }
 
   void hear_welcome(double now, const hub::Welcome& welcome) {
@@ -151,9 +165,17 @@ class SimSite {
     parts[closed.slot.part] = closed;
     if (parts.size() < plan_.parts) return;
     Result result{key, closed.absent, {}};
+    bool counted = closed.included;
     for (const auto& [part, each] : parts) {
       PartFrames frames;
-      for (const SiteFrame& frame : each.frames) frames.emplace_back(frame.site, frame.bytes);
+      for (const SiteFrame& frame : each.frames) {
+        frames.emplace_back(frame.site, frame.bytes);
+        // By way of an earlier hub; a reduce does not say.
+        counted =
+            counted || (plan_.kind == hub::Kind::gather && frame.site == static_cast<int>(number));
+      }
+      counted = counted || (plan_.kind == hub::Kind::reduce &&
+                            !std::count(closed.absent.begin(), closed.absent.end(), number));
       if (each.included && plan_.kind == hub::Kind::gather) {
         TW_CHECK(posted_.contains(key));  // counted in, but never said anything
         frames.emplace_back(static_cast<int>(number), posted_[key][part]);
@@ -161,7 +183,7 @@ class SimSite {
       }
       result.frames.push_back(std::move(frames));
     }
-    included[key] = closed.included;
+    included[key] = counted;
     partial_.erase(key);
     posted_.erase(key);
     if (on_result) on_result(result);
