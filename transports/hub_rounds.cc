@@ -1,5 +1,6 @@
 // Posts and the closing of rounds. A round is closed once, for all parts and all sites.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -11,21 +12,25 @@ namespace {
 constexpr std::size_t kDurationsKept = 32;
 constexpr std::uint64_t kLoggedDeadlines = 16;
 
-// Sums in site order, one addition at a time, then divides: the bits of every other transport.
-Bytes mean(const std::vector<SiteFrame>& frames) {
-  Bytes sum = frames.front().bytes;
-  if (sum.empty()) return sum;  // an empty part of the model
-  const std::size_t floats = sum.size() / sizeof(float);
-  std::vector<float> values(floats), term(floats);
-  std::memcpy(values.data(), sum.data(), sum.size());
-  for (std::size_t frame = 1; frame < frames.size(); ++frame) {
-    std::memcpy(term.data(), frames[frame].bytes.data(), sum.size());
-    for (std::size_t i = 0; i < floats; ++i) values[i] += term[i];
-  }
+// Sums in site order, one addition at a time, then divides: the bits of every other transport. In
+// the place of the first frame, block by block, so that each frame is read once.
+Bytes mean(std::vector<SiteFrame>& frames) {
+  constexpr std::size_t kBlock = 4096;
+  std::array<float, kBlock> sum, term;
+  Bytes result = std::move(frames.front().bytes);
   const auto count = static_cast<float>(frames.size());
-  for (float& value : values) value /= count;
-  std::memcpy(sum.data(), values.data(), sum.size());
-  return sum;
+  for (std::size_t at = 0; at < result.size(); at += sizeof sum) {
+    const std::size_t bytes = std::min(sizeof sum, result.size() - at);
+    const std::size_t floats = bytes / sizeof(float);
+    std::memcpy(sum.data(), &result[at], bytes);
+    for (std::size_t frame = 1; frame < frames.size(); ++frame) {
+      std::memcpy(term.data(), &frames[frame].bytes[at], bytes);
+      for (std::size_t i = 0; i < floats; ++i) sum[i] += term[i];
+    }
+    for (std::size_t i = 0; i < floats; ++i) sum[i] /= count;
+    std::memcpy(&result[at], sum.data(), bytes);
+  }
+  return result;
 }
 
 std::size_t frame_bytes(const std::vector<std::vector<SiteFrame>>& parts) {

@@ -61,6 +61,10 @@ class Site {
   void alive() { heard_at_ = now_; }  // a piece of a message that is not whole yet
   // The next message to be sent, encoded.
   std::optional<Bytes> next_out();
+  // The next one that may go in between the pieces of a long one.
+  std::optional<Bytes> next_urgent();
+  // The last long message has left: its answer is awaited from now on.
+  void said() { rounds_.said(now_); }
   void leave();  // a goodbye follows, then nothing more
 
   bool begun() const { return number_ != kNoNumber; }
@@ -74,6 +78,8 @@ class Site {
 
   void dial();
   void heard(const Message& message);
+  void give(const std::optional<Bundle>& bundle);
+  Bytes take_control();
   void on(const Welcome& welcome);
   void on(const Refused& refused);
   void give_up_if_due();
