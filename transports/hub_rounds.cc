@@ -12,25 +12,27 @@ namespace {
 constexpr std::size_t kDurationsKept = 32;
 constexpr std::uint64_t kLoggedDeadlines = 16;
 
-// Sums in site order, one addition at a time, then divides: the bits of every other transport. In
-// the place of the first frame, block by block, so that each frame is read once.
-Bytes mean(std::vector<SiteFrame>& frames) {
+// Sums in site order, one addition at a time, then divides: the bits of every other transport. The
+// first frame becomes the mean, block by block, so that each frame is read once and nothing is
+// allocated.
+void take_mean(std::vector<SiteFrame>& frames) {
   constexpr std::size_t kBlock = 4096;
   std::array<float, kBlock> sum, term;
-  Bytes result = std::move(frames.front().bytes);
+  Bytes& first = frames.front().bytes;
   const auto count = static_cast<float>(frames.size());
-  for (std::size_t at = 0; at < result.size(); at += sizeof sum) {
-    const std::size_t bytes = std::min(sizeof sum, result.size() - at);
+  for (std::size_t at = 0; at < first.size(); at += sizeof sum) {
+    const std::size_t bytes = std::min(sizeof sum, first.size() - at);
     const std::size_t floats = bytes / sizeof(float);
-    std::memcpy(sum.data(), &result[at], bytes);
+    std::memcpy(sum.data(), &first[at], bytes);
     for (std::size_t frame = 1; frame < frames.size(); ++frame) {
       std::memcpy(term.data(), &frames[frame].bytes[at], bytes);
       for (std::size_t i = 0; i < floats; ++i) sum[i] += term[i];
     }
     for (std::size_t i = 0; i < floats; ++i) sum[i] /= count;
-    std::memcpy(&result[at], sum.data(), bytes);
+    std::memcpy(&first[at], sum.data(), bytes);
   }
-  return result;
+  frames.resize(1);
+  frames.front().site = 0;
 }
 
 std::size_t frame_bytes(const std::vector<std::vector<SiteFrame>>& parts) {
@@ -221,7 +223,7 @@ void Core::Body::close(const Key& key, bool by_deadline) {
     without += " " + (numbered_[number] ? numbered_[number]->name : std::to_string(number));
   }
   if (key.kind == Kind::reduce && closed.absent.size() < taking.size()) {
-    for (auto& frames : closed.parts) frames = {SiteFrame{0, mean(frames)}};
+    for (auto& frames : closed.parts) take_mean(frames);
   }
   ++rounds_closed_;
   decided_from_ = std::min(decided_from_, key.number);

@@ -25,6 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kEnvelope = 64 << 10;  // bytes of a message around its frame, at most
+constexpr std::size_t kShort = 4 << 10;      // bytes of a message that overtakes long ones
 constexpr int kMessagesAtOnce = 64;          // then timers and the other sockets have their turn
 constexpr double kWaitMax = 1.0;             // s
 constexpr double kRetry = 0.1;               // s, for peers that took nothing
@@ -228,7 +229,10 @@ class ZmqHub::Body {
     core_.alive(now(), peer);
     Result<std::optional<hub::GrowingBytes>> joined = peers_.join(peer, piece);
     if (!joined) return refuse("garbage", peer, joined.why());
-    if (*joined) take(peer, key, (*joined)->view());
+    if (!*joined) return;
+    const std::string from = peer;  // it may be lost when it is answered
+    take(from, key, (*joined)->view());
+    peers_.reuse(from, std::move(**joined));
   }
 
   void take(const std::string& peer, const char* key, ByteView bytes) {
@@ -238,21 +242,21 @@ class ZmqHub::Body {
     send(core_.receive(now(), peer, key == nullptr ? "" : key, std::move(*message)));
   }
 
-  // Results keep their order; whatever else is said overtakes them.
+  // Results and what is long keep their order; whatever else is said overtakes them.
   void send(std::vector<hub::Out> outs) {
     using Haste = ZmqPeers::Haste;
     for (hub::Out& out : outs) {
       if (std::holds_alternative<hub::Welcome>(out.message)) peers_.welcomed(out.to);
-      const bool long_one = std::holds_alternative<hub::Closed>(out.message) ||
-                            std::holds_alternative<hub::Status>(out.message);
-      peers_.send(out.to, hub::encode(out.message), long_one ? Haste::in_order : Haste::urgent);
+      Bytes bytes = hub::encode(out.message);
+      const bool waits = std::holds_alternative<hub::Closed>(out.message) || bytes.size() > kShort;
+      peers_.send(out.to, std::move(bytes), waits ? Haste::in_order : Haste::urgent);
     }
   }
 
   // A connection ended, and ZeroMQ does not say whose it was until something is sent to it.
   void probe() {
     probe_at_ = kNever;
-    peers_.probe(hub::encode(hub::Pong{}));
+    peers_.probe(hub::encode(hub::Status{}));  // which a site has not asked for and passes over
   }
 
   void refuse(const std::string& reason, const std::string& from, const std::string& why) {

@@ -171,7 +171,8 @@ bool ZmqIo::take_next() {
   if (!flow_->has_room()) return false;
   {
     std::lock_guard lock(mutex_);
-    std::optional<Bytes> bytes = cutter_ ? site_.next_urgent() : site_.next_out();
+    using Length = hub::Site::Length;
+    std::optional<Bytes> bytes = site_.next_out(cutter_ ? Length::in_between : Length::any);
     if (bytes && bytes->size() <= hub::kPieceBytes) {
       pending_ = flow_->wrap(std::move(*bytes));
       return true;
@@ -233,7 +234,9 @@ void ZmqIo::hear_messages() {
     }
     Result<std::optional<hub::GrowingBytes>> joined = joiner_->take(bytes);
     if (!joined) log_warn("site " + options_.site + ": the hub sends " + joined.why());
-    if (joined && *joined) hear((*joined)->view());
+    if (!joined || !*joined) continue;
+    hear((*joined)->view());
+    joiner_->reuse(std::move(**joined));
   }
 }
 

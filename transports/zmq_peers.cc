@@ -48,6 +48,11 @@ Result<std::optional<hub::GrowingBytes>> ZmqPeers::join(const std::string& peer,
   return Result<std::optional<hub::GrowingBytes>>::refuse("a piece from one that is not welcome");
 }
 
+void ZmqPeers::reuse(const std::string& name, hub::GrowingBytes bytes) {
+  if (const auto peer = peers_.find(name); peer != peers_.end())
+    peer->second.joiner.reuse(std::move(bytes));
+}
+
 void ZmqPeers::send(const std::string& name, Bytes bytes, Haste haste) {
   const auto peer = peers_.find(name);
   if (peer == peers_.end()) return;

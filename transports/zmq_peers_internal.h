@@ -44,6 +44,7 @@ class ZmqPeers {
   void welcomed(const std::string& peer);
   // The message that this piece completes, nothing when more must come, or why it is refused.
   Result<std::optional<hub::GrowingBytes>> join(const std::string& peer, ByteView piece);
+  void reuse(const std::string& peer, hub::GrowingBytes bytes);
 
   // Sends now or later. A peer that is not known is gone: nothing happens.
   void send(const std::string& peer, Bytes bytes, Haste haste);

@@ -90,7 +90,8 @@ Result<std::optional<GrowingBytes>> Joiner::take(ByteView piece) {
       return refuse("a message of " + std::to_string(total) + " bytes, at most " +
                     std::to_string(longest_) + " may be on the way");
     if (unfinished_.size() == kUnfinishedMax) return refuse("pieces of too many messages at once");
-    found = unfinished_.emplace(id, Unfinished{static_cast<std::size_t>(total), {}}).first;
+    Unfinished begun{static_cast<std::size_t>(total), std::exchange(spare_, {})};
+    found = unfinished_.emplace(id, std::move(begun)).first;
     announced_ += total;
   }
   Unfinished& message = found->second;
@@ -100,6 +101,12 @@ Result<std::optional<GrowingBytes>> Joiner::take(ByteView piece) {
   announced_ -= message.total;
   unfinished_.erase(found);
   return whole;
+}
+
+void Joiner::reuse(GrowingBytes bytes) {
+  if (bytes.capacity() <= spare_.capacity()) return;
+  spare_ = std::move(bytes);
+  spare_.clear();
 }
 
 }  // namespace thinwire::hub

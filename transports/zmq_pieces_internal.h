@@ -43,6 +43,7 @@ class Cutter {
 class GrowingBytes {
  public:
   void append(ByteView bytes, std::size_t final_size);
+  void clear() { size_ = 0; }  // keeps the memory
   std::size_t size() const { return size_; }
   std::size_t capacity() const { return capacity_; }
   ByteView view() const { return {data_.get(), size_}; }
@@ -65,6 +66,8 @@ class Joiner {
   // The message that this piece completes, nothing when more must come, or why the piece is
   // refused; with it goes what had come of its message.
   Result<std::optional<GrowingBytes>> take(ByteView piece);
+  // Gives the memory of a message back, for the next one: fresh memory costs more than the copy.
+  void reuse(GrowingBytes bytes);
 
  private:
   struct Unfinished {
@@ -74,6 +77,7 @@ class Joiner {
 
   std::size_t longest_;
   std::size_t announced_ = 0;  // lengths of the unfinished
+  GrowingBytes spare_;
   std::map<std::uint64_t, Unfinished> unfinished_;
 };
 

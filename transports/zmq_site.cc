@@ -172,7 +172,8 @@ void Site::heard(const Message& message) {
   if (const auto* refused = std::get_if<Refused>(&message)) return on(*refused);
   if (const auto* taken = std::get_if<Taken>(&message)) return rounds_.taken(taken->slot);
   if (const auto* missing = std::get_if<Missing>(&message)) {
-    return give(rounds_.bundle(missing->slot));
+    if (auto bundle = rounds_.bundle(missing->slot)) give(*bundle);
+    return;
   }
   const auto* pong = std::get_if<Pong>(&message);
   if (!pong) return;
@@ -181,14 +182,6 @@ void Site::heard(const Message& message) {
   log_.push_back("the hub had taken this site for dead; it says hello again");
   link_ = Link::greeting;
   hello_at_ = now_;
-}
-
-// Asked again while it waits, it goes once.
-void Site::give(const std::optional<Bundle>& bundle) {
-  if (!bundle) return;
-  Bytes bytes = encode(*bundle);
-  if (std::find(control_.begin(), control_.end(), bytes) == control_.end())
-    control_.push_back(std::move(bytes));
 }
 
 void Site::on(const Welcome& welcome) {
@@ -210,6 +203,13 @@ void Site::on(const Welcome& welcome) {
   rounds_.welcome(welcome.site, welcome.next_round, other_hub);
 }
 
+// Asked for again while it waits, it goes once.
+void Site::give(const Bundle& bundle) {
+  Bytes bytes = encode(bundle);
+  if (std::find(control_.begin(), control_.end(), bytes) == control_.end())
+    control_.push_back(std::move(bytes));
+}
+
 void Site::on(const Refused& refused) {
   if (refused.final) {
     return fail("the hub at " + address() + " refuses this site: " + refused.why, false);
@@ -218,15 +218,7 @@ void Site::on(const Refused& refused) {
   trouble_ = refused.why;
 }
 
-std::optional<Bytes> Site::next_out() {
-  if (std::optional<Bytes> bytes = next_urgent()) return bytes;
-  if (failure_ || link_ == Link::none || link_ == Link::dialling) return std::nullopt;
-  if (!control_.empty()) return take_control();
-  if (leaving_ || link_ != Link::member) return std::nullopt;
-  return rounds_.next(now_);
-}
-
-std::optional<Bytes> Site::next_urgent() {
+std::optional<Bytes> Site::next_out(Length length) {
   if (failure_ || link_ == Link::none || link_ == Link::dialling) return std::nullopt;
   if (leaving_ && control_.empty()) return std::nullopt;
   if (link_ == Link::greeting && now_ >= hello_at_) {
@@ -237,14 +229,14 @@ std::optional<Bytes> Site::next_urgent() {
     ping_at_ = now_ + options_.peer_timeout_s / 4.0;
     return encode(Ping{rounds_.step()});
   }
-  if (control_.empty() || control_.front().size() > kPieceBytes) return std::nullopt;
-  return take_control();
-}
-
-Bytes Site::take_control() {
-  Bytes bytes = std::move(control_.front());
-  control_.pop_front();
-  return bytes;
+  const bool in_between = length == Length::in_between;
+  if (!control_.empty() && !(in_between && control_.front().size() > kPieceBytes)) {
+    Bytes bytes = std::move(control_.front());
+    control_.pop_front();
+    return bytes;
+  }
+  if (in_between || link_ != Link::member) return std::nullopt;
+  return rounds_.next(now_);
 }
 
 void Site::leave() {
