@@ -289,7 +289,7 @@ TEST(ZmqHub, IsNotDisturbedByClientsThatTrickleOrSpeakNonsense) {
 
 TEST(ZmqHub, GivesUpAReaderThatTakesNothingAndTheOthersGoOn) {
   RunningHub hub(
-      {.sites = 3, .peer_timeout = milliseconds(1000), .frame_bytes_max = std::size_t{8} << 20});
+      {.sites = 3, .peer_timeout = milliseconds(5000), .frame_bytes_max = std::size_t{8} << 20});
   HubClient a(hub->address());
   HubClient b(hub->address());
   HubClient deaf(hub->address(), {}, {}, 1);

@@ -256,7 +256,9 @@ class ZmqHub::Body {
   // A connection ended, and ZeroMQ does not say whose it was until something is sent to it.
   void probe() {
     probe_at_ = kNever;
-    peers_.probe(hub::encode(hub::Status{}));  // which a site has not asked for and passes over
+    hub::Taken nothing;  // a site passes over what is taken of a round that it does not know
+    nothing.slot.round.number = ~std::uint64_t{0};
+    peers_.probe(hub::encode(nothing));
   }
 
   void refuse(const std::string& reason, const std::string& from, const std::string& why) {
