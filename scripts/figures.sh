@@ -25,6 +25,8 @@ train_vs_products    | <= 1.4  | ratio         | time of a training step over th
 two_ranks            | >= 1.8  | ratio         | tokens per second of two ranks of one thread over those of one, by the clock
 loss_gap             | <= 0.10 | nats/byte     | held-out loss of distro minus that of adamw, tuned, 3 seeds
 rank_memory          | <= 64   | MiB           | memory of a rank above parameters + gradient + state, 10.9 M parameters
+far_throughput       | >= 0.3  | GB/s          | frames of 1 MB to and from the hub with CURVE, 2 sites, loopback interface
+far_dense            | >= 0.4  | ratio         | time of Gloo's ring all-reduce of 64 MB over that of ours through the hub, 2 sites
 build_time           | <= 600  | s             | configuring and building release from nothing, without ccache
 test_time            | <= 600  | s             | all tests of release
 LIST
@@ -40,6 +42,7 @@ measure() {
     extract_vs_plain) run_json ratio_plain extract_bench --json ;;
     extract_vs_pass) run_json ratio_pass extract_bench --json ;;
     train_vs_products) run_json ratio train_bench --json ;;
+    far_throughput | far_dense) run_json value far_bench "$1" ;;
     build_time) seconds clean_build ;;
     test_time) build_preset release >&2 && seconds ctest --test-dir build/release --no-tests=error -j2 ;;
   esac

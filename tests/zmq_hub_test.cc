@@ -11,6 +11,7 @@
 #include "tests/support/hub_client.h"
 #include "thinwire/error.h"
 #include "transports/zmq.h"
+#include "transports/zmq_settings_internal.h"
 
 namespace thinwire::test {
 namespace {
@@ -218,17 +219,49 @@ TEST(ZmqHub, CutsOffWhoAnnouncesMoreThanAllowed) {
   }
 }
 
-TEST(ZmqHub, TakesMessagesUpToItsLimitAndNoLongerOnes) {
-  RunningHub hub({.frame_bytes_max = 1000});
-  const std::size_t most = 1000 + (64 << 10);
+TEST(ZmqHub, TakesWhatFitsIntoAPieceAndNothingLonger) {
+  RunningHub hub;
   HubClient at_limit(hub->address());
-  at_limit.say_bytes(std::string(most, 'x'));
+  at_limit.say_bytes(std::string(kWireMax, 'x'));
   HubClient watcher(hub->address());
   EXPECT_TRUE(soon(watcher, [](const auto& one) { return refused(one, "garbage") == 1; }));
   HubClient above(hub->address());
-  above.say_bytes(std::string(most + 1, 'x'));
+  above.say_bytes(std::string(kWireMax + 1, 'x'));
   EXPECT_FALSE(above.hear(milliseconds(300)));
   EXPECT_EQ(refused(watcher.status(), "garbage"), 1) << "it was read";
+}
+
+// A stranger's pieces are not kept, and a site's only up to the longest frame.
+TEST(ZmqHub, TakesPiecesOfItsSitesUpToTheLongestMessage) {
+  RunningHub hub({.frame_bytes_max = 1 << 20});
+  TwoSites sites(hub->address());
+  sites.begin();
+  sites.play(1 << 20);
+  HubClient stranger(hub->address());
+  const hub::Post longer{slot_of(1), Bytes((1 << 20) + (64 << 10))};
+  stranger.say(longer);
+  EXPECT_TRUE(soon(stranger, [](const auto& one) { return refused(one, "garbage") == 5; }));
+  sites.a().say(longer);
+  EXPECT_TRUE(soon(stranger, [](const auto& one) { return refused(one, "garbage") == 10; }));
+  sites.play(1 << 20);
+}
+
+TEST(ZmqHub, NoticesSoonThatAConnectionHasEnded) {
+  RunningHub hub;
+  HubClient b(hub->address());
+  const auto address = [&] { return b.status()["sites"][0]["address"].get<std::string>(); };
+  {
+    HubClient a(hub->address());
+    a.say(hello_of("a"));
+    b.say(hello_of("b"));
+    ASSERT_TRUE(a.wait_for<hub::Welcome>() && b.wait_for<hub::Welcome>());
+    EXPECT_EQ(address(), "127.0.0.1");
+  }
+  const auto begin = Clock::now();
+  while (!address().empty() && seconds_since(begin) < 10.0)
+    std::this_thread::sleep_for(milliseconds(20));
+  EXPECT_LT(seconds_since(begin), 2.0);
+  EXPECT_EQ(address(), "");
 }
 
 TEST(ZmqHub, IsNotDisturbedByClientsThatTrickleOrSpeakNonsense) {
@@ -256,7 +289,7 @@ TEST(ZmqHub, IsNotDisturbedByClientsThatTrickleOrSpeakNonsense) {
 
 TEST(ZmqHub, GivesUpAReaderThatTakesNothingAndTheOthersGoOn) {
   RunningHub hub(
-      {.sites = 3, .peer_timeout = milliseconds(1000), .frame_bytes_max = std::size_t{8} << 20});
+      {.sites = 3, .peer_timeout = milliseconds(5000), .frame_bytes_max = std::size_t{8} << 20});
   HubClient a(hub->address());
   HubClient b(hub->address());
   HubClient deaf(hub->address(), {}, {}, 1);

@@ -1,5 +1,6 @@
 // Posts and the closing of rounds. A round is closed once, for all parts and all sites.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -13,21 +14,27 @@ constexpr std::uint64_t kLoggedDeadlines = 16;
 // Rounds kept for sites on their way in, at most; memory is bounded besides.
 constexpr std::uint64_t kPinnedMax = 1 << 14;
 
-// Sums in site order, one addition at a time, then divides: the bits of every other transport.
-Bytes mean(const std::vector<SiteFrame>& frames) {
-  Bytes sum = frames.front().bytes;
-  if (sum.empty()) return sum;  // an empty part of the model
-  const std::size_t floats = sum.size() / sizeof(float);
-  std::vector<float> values(floats), term(floats);
-  std::memcpy(values.data(), sum.data(), sum.size());
-  for (std::size_t frame = 1; frame < frames.size(); ++frame) {
-    std::memcpy(term.data(), frames[frame].bytes.data(), sum.size());
-    for (std::size_t i = 0; i < floats; ++i) values[i] += term[i];
-  }
+// Sums in site order, one addition at a time, then divides: the bits of every other transport. The
+// first frame becomes the mean, block by block, so that each frame is read once and nothing is
+// allocated.
+void take_mean(std::vector<SiteFrame>& frames) {
+  constexpr std::size_t kBlock = 4096;
+  std::array<float, kBlock> sum, term;
+  Bytes& first = frames.front().bytes;
   const auto count = static_cast<float>(frames.size());
-  for (float& value : values) value /= count;
-  std::memcpy(sum.data(), values.data(), sum.size());
-  return sum;
+  for (std::size_t at = 0; at < first.size(); at += sizeof sum) {
+    const std::size_t bytes = std::min(sizeof sum, first.size() - at);
+    const std::size_t floats = bytes / sizeof(float);
+    std::memcpy(sum.data(), &first[at], bytes);
+    for (std::size_t frame = 1; frame < frames.size(); ++frame) {
+      std::memcpy(term.data(), &frames[frame].bytes[at], bytes);
+      for (std::size_t i = 0; i < floats; ++i) sum[i] += term[i];
+    }
+    for (std::size_t i = 0; i < floats; ++i) sum[i] /= count;
+    std::memcpy(&first[at], sum.data(), bytes);
+  }
+  frames.resize(1);
+  frames.front().site = 0;
 }
 
 std::size_t frame_bytes(const std::vector<std::vector<SiteFrame>>& parts) {
@@ -217,7 +224,7 @@ void Core::Body::close(const Key& key, bool by_deadline) {
     without += " " + (numbered_[number] ? numbered_[number]->name : std::to_string(number));
   }
   if (key.kind == Kind::reduce && closed.absent.size() < taking.size()) {
-    for (auto& frames : closed.parts) frames = {SiteFrame{0, mean(frames)}};
+    for (auto& frames : closed.parts) take_mean(frames);
   }
   ++rounds_closed_;
   if (by_deadline) {

@@ -1,6 +1,5 @@
 #include <atomic>
 #include <cstring>
-#include <memory>
 #include <utility>
 
 #include "transports/zmq_dealer_internal.h"
@@ -10,7 +9,8 @@
 namespace thinwire {
 namespace {
 
-constexpr int kWatched = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CLOSED |
+constexpr int kWatched = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
+                         ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CLOSED |
                          ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
                          ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
 
@@ -58,6 +58,8 @@ std::vector<DealerEvent> Dealer::take_events() {
 void Dealer::judge(int event, int value, std::vector<DealerEvent>& events) {
   using What = DealerEvent::What;
   switch (event) {
+    case ZMQ_EVENT_CONNECTED:
+      return send_soon(value);
     case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
       shaken_ = true;
       return events.push_back({What::connected, ""});
@@ -73,14 +75,6 @@ void Dealer::judge(int event, int value, std::vector<DealerEvent>& events) {
     default:
       return events.push_back({What::lost, "no connection: nothing listens there"});
   }
-}
-
-zmq::message_t wrap(Bytes bytes) {
-  auto owner = std::make_unique<Bytes>(std::move(bytes));
-  const auto free = [](void*, void* hint) { std::unique_ptr<Bytes>(static_cast<Bytes*>(hint)); };
-  zmq::message_t message(owner->data(), owner->size(), free, owner.get());
-  owner.release();
-  return message;
 }
 
 }  // namespace thinwire

@@ -38,7 +38,4 @@ class Dealer {
   bool shaken_ = false;  // hands
 };
 
-// A message that owns these bytes.
-zmq::message_t wrap(Bytes bytes);
-
 }  // namespace thinwire

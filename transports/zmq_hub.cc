@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 #include <random>
@@ -24,10 +25,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kEnvelope = 64 << 10;  // bytes of a message around its frame, at most
+constexpr std::size_t kShort = 4 << 10;      // bytes of a message that overtakes long ones
 constexpr int kMessagesAtOnce = 64;          // then timers and the other sockets have their turn
 constexpr double kWaitMax = 1.0;             // s
 constexpr double kRetry = 0.1;               // s, for peers that took nothing
-constexpr double kFlush = 0.5;               // s, at the end
+constexpr double kProbeAfter = 0.1;          // s; by then ZeroMQ knows which connection ended
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kFlush = 0.5;  // s, at the end
 constexpr std::size_t kQueueBytesMin = 64u << 20;
 constexpr double kRefusalWindow = 10.0;  // s
 constexpr int kRefusalLines = 10;        // of the log in a window
@@ -98,11 +102,15 @@ class ZmqHub::Body {
                        "its key " + (key.empty() ? "is missing" : key + " is not listed"));
               }),
         router_(context_, zmq::socket_type::router),
-        watch_(context_, router_,
-               [this](const std::string& from) {
-                 refuse("handshake", from, "no handshake of a site: no key, or another protocol");
-               }),
-        peers_(router_, wake_.number(), std::max(kQueueBytesMin, 2 * options_.frame_bytes_max)),
+        watch_(
+            context_, router_,
+            [this](const std::string& from) {
+              refuse("handshake", from, "no handshake of a site: no key, or another protocol");
+            },
+            [this] { probe_at_ = std::min(probe_at_, now() + kProbeAfter); }),
+        peers_(router_, {.wake_descriptor = wake_.number(),
+                         .queue_bytes = std::max(kQueueBytesMin, 2 * options_.frame_bytes_max),
+                         .message_bytes = options_.frame_bytes_max + kEnvelope}),
         core_(core_options(options_)) {
     if (!wake_) throw Error("cannot make an eventfd: the process has no descriptor left");
     bind();
@@ -130,8 +138,6 @@ class ZmqHub::Body {
     set_common(router_, options_.peer_timeout);
     set_server_curve(router_, options_.keys);
     router_.set(zmq::sockopt::router_mandatory, true);
-    router_.set(zmq::sockopt::maxmsgsize,
-                static_cast<std::int64_t>(options_.frame_bytes_max + kEnvelope));
     try {
       router_.bind(options_.listen);
     } catch (const zmq::error_t& error) {
@@ -152,7 +158,7 @@ class ZmqHub::Body {
 
   double until_next() const {
     const double time = now();
-    double wait = std::min(kWaitMax, core_.next_tick() - time);
+    double wait = std::min({kWaitMax, core_.next_tick() - time, probe_at_ - time});
     if (metrics_) wait = std::min(wait, metrics_->next_deadline() - time);
     if (!peers_.idle()) wait = std::min(wait, kRetry);
     return std::max(wait, 0.0);
@@ -186,9 +192,11 @@ class ZmqHub::Body {
     }
     const double time = now();
     if (time >= core_.next_tick()) send(core_.tick(time));
+    if (time >= probe_at_) probe();
     peers_.send_waiting();
     for (const ZmqPeers::Lost& lost : peers_.take_lost()) {
-      refuse("queue", lost.peer, lost.why + "; its connection is given up");
+      core_.gone(now(), lost.peer);
+      if (!lost.why.empty()) refuse("queue", lost.peer, lost.why + "; its connection is given up");
     }
     if (metrics_) metrics_->work(time, [&] { return core_.metrics_text(time); });
     for (const std::string& line : core_.take_log()) log_info("hub: " + line);
@@ -213,18 +221,45 @@ class ZmqHub::Body {
       return true;
     }
     const char* key = property(body, "User-Id");
-    Result<hub::Message> message =
-        hub::decode({static_cast<const std::byte*>(body.data()), body.size()});
-    if (!message) {
-      refuse("garbage", peer, message.why());
-      return true;
-    }
-    send(core_.receive(now(), peer, key == nullptr ? "" : key, std::move(*message)));
+    const ByteView bytes(static_cast<const std::byte*>(body.data()), body.size());
+    hub::is_piece(bytes) ? take_piece(peer, key, bytes) : take(peer, key, bytes);
     return true;
   }
 
+  void take_piece(const std::string& peer, const char* key, ByteView piece) {
+    core_.alive(now(), peer);
+    Result<std::optional<hub::GrowingBytes>> joined = peers_.join(peer, piece);
+    if (!joined) return refuse("garbage", peer, joined.why());
+    if (!*joined) return;
+    const std::string from = peer;  // it may be lost when it is answered
+    take(from, key, (*joined)->view());
+    peers_.reuse(from, std::move(**joined));
+  }
+
+  void take(const std::string& peer, const char* key, ByteView bytes) {
+    Result<hub::Message> message = hub::decode(bytes);
+    if (!message) return refuse("garbage", peer, message.why());
+    if (std::holds_alternative<hub::Hello>(*message)) peers_.greeted(peer);
+    send(core_.receive(now(), peer, key == nullptr ? "" : key, std::move(*message)));
+  }
+
+  // Results and what is long keep their order; whatever else is said overtakes them.
   void send(std::vector<hub::Out> outs) {
-    for (hub::Out& out : outs) peers_.send(out.to, hub::encode(out.message));
+    using Haste = ZmqPeers::Haste;
+    for (hub::Out& out : outs) {
+      if (std::holds_alternative<hub::Welcome>(out.message)) peers_.welcomed(out.to);
+      Bytes bytes = hub::encode(out.message);
+      const bool waits = std::holds_alternative<hub::Closed>(out.message) || bytes.size() > kShort;
+      peers_.send(out.to, std::move(bytes), waits ? Haste::in_order : Haste::urgent);
+    }
+  }
+
+  // A connection ended, and ZeroMQ does not say whose it was until something is sent to it.
+  void probe() {
+    probe_at_ = kNever;
+    hub::Taken nothing;  // a site passes over what is taken of a round that it does not know
+    nothing.slot.round.number = ~std::uint64_t{0};
+    peers_.probe(hub::encode(nothing));
   }
 
   void refuse(const std::string& reason, const std::string& from, const std::string& why) {
@@ -250,6 +285,7 @@ class ZmqHub::Body {
   zmq::socket_t router_;
   ConnectionWatch watch_;
   ZmqPeers peers_;
+  double probe_at_ = kNever;
   hub::Core core_;
   std::optional<MetricsServer> metrics_;
   std::string address_;

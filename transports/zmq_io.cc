@@ -10,13 +10,16 @@
 #include "thinwire/error.h"
 #include "thinwire/hash.h"
 #include "thinwire/log.h"
+#include "transports/hub_core_internal.h"
 #include "transports/zmq_io_internal.h"
 
 namespace thinwire {
 namespace {
 
-constexpr int kMessagesAtOnce = 64;            // then sending and timers have their turn
-constexpr double kFlush = 1.0;                 // s, for a goodbye
+constexpr int kMessagesAtOnce = 64;  // then sending and timers have their turn
+constexpr double kFlush = 1.0;       // s, for the end of what is said, and a goodbye
+// From the hub: no more than it holds, and what is around it.
+const std::size_t kMessageMax = hub::CoreOptions{}.bytes_max + (64 << 10);
 constexpr int kLingerMs = 500;                 // then inside ZeroMQ
 constexpr std::chrono::seconds kLookAgain{1};  // a lost wake-up costs no more
 
@@ -214,23 +217,45 @@ bool ZmqIo::turn() {
 void ZmqIo::follow(const hub::Site::Plan& plan) {
   if (plan.connection == connection_) return;
   pending_.reset();
+  cutter_.reset();
   dealer_.reset();
   connection_ = plan.connection;
-  if (connection_ != 0) dealer_.emplace(context_, options_, options_.hubs[plan.hub]);
+  if (connection_ == 0) return;
+  dealer_.emplace(context_, options_, options_.hubs[plan.hub]);
+  flow_.emplace(wake_.number());
+  joiner_.emplace(kMessageMax);
 }
 
 void ZmqIo::send() {
   for (int i = 0; i < kMessagesAtOnce && dealer_; ++i) {
-    if (!pending_) {
-      std::lock_guard lock(mutex_);
-      std::optional<Bytes> bytes = site_.next_out();
-      if (!bytes) return;
-      pending_ = wrap(std::move(*bytes));
-    }
+    if (!pending_ && !take_next()) return;
     if (!dealer_->socket().send(*pending_, zmq::send_flags::dontwait)) return;
     pending_.reset();
   }
   if (dealer_) wake();  // there may be more
+}
+
+// Short messages go in between the pieces of a long one; the next long one waits for its end.
+bool ZmqIo::take_next() {
+  if (!flow_->has_room()) return false;
+  {
+    std::lock_guard lock(mutex_);
+    using Length = hub::Site::Length;
+    std::optional<Bytes> bytes = site_.next_out(cutter_ ? Length::in_between : Length::any);
+    if (bytes && bytes->size() <= hub::kPieceBytes) {
+      pending_ = flow_->wrap(std::move(*bytes));
+      return true;
+    }
+    if (bytes) cutter_.emplace(++cut_, std::move(*bytes));
+  }
+  if (!cutter_) return false;
+  pending_ = flow_->wrap(cutter_->next());
+  if (!cutter_->done()) return true;
+  cutter_.reset();
+  std::lock_guard lock(mutex_);
+  site_.tick(now());
+  site_.said();
+  return true;
 }
 
 void ZmqIo::wait(double most_s) {
@@ -266,26 +291,47 @@ void ZmqIo::hear_messages() {
   for (int i = 0; i < kMessagesAtOnce; ++i) {
     zmq::message_t message;
     if (!dealer_->socket().recv(message, zmq::recv_flags::dontwait)) return;
-    Result<hub::Message> said =
-        hub::decode({static_cast<const std::byte*>(message.data()), message.size()});
-    if (!said) {
-      log_warn("site " + options_.site + ": a message of the hub is refused: " + said.why());
+    const ByteView bytes(static_cast<const std::byte*>(message.data()), message.size());
+    if (!hub::is_piece(bytes)) {
+      hear(bytes);
       continue;
     }
-    std::lock_guard lock(mutex_);
-    site_.tick(now());
-    if (site_.plan().connection == connection_) site_.receive(std::move(*said), message.size());
+    {
+      std::lock_guard lock(mutex_);
+      site_.tick(now());
+      if (site_.plan().connection == connection_) site_.alive();
+    }
+    Result<std::optional<hub::GrowingBytes>> joined = joiner_->take(bytes);
+    if (!joined) log_warn("site " + options_.site + ": the hub sends " + joined.why());
+    if (!joined || !*joined) continue;
+    hear((*joined)->view());
+    joiner_->reuse(std::move(**joined));
   }
 }
 
-// The goodbye is worth a moment, no more.
+void ZmqIo::hear(ByteView bytes) {
+  Result<hub::Message> said = hub::decode(bytes);
+  if (!said) {
+    log_warn("site " + options_.site + ": a message of the hub is refused: " + said.why());
+    return;
+  }
+  std::lock_guard lock(mutex_);
+  site_.tick(now());
+  if (site_.plan().connection == connection_) site_.receive(std::move(*said), bytes.size());
+}
+
+// What is on its way and the goodbye are worth a moment, no more.
 void ZmqIo::farewell() {
+  const double end = now() + kFlush;
+  const auto flush = [&] {
+    for (send(); sending() && now() < end; send()) wait(end - now());
+  };
+  flush();
   {
     std::lock_guard lock(mutex_);
     site_.leave();
   }
-  const double end = now() + kFlush;
-  for (send(); pending_ && now() < end; send()) wait(end - now());
+  flush();
   pending_.reset();
   if (dealer_) dealer_->socket().set(zmq::sockopt::linger, kLingerMs);
   dealer_.reset();

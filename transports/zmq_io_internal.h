@@ -16,6 +16,8 @@
 #include "transports/descriptor_internal.h"
 #include "transports/zmq.h"
 #include "transports/zmq_dealer_internal.h"
+#include "transports/zmq_flow_internal.h"
+#include "transports/zmq_pieces_internal.h"
 #include "transports/zmq_site_internal.h"
 
 namespace thinwire {
@@ -51,9 +53,12 @@ class ZmqIo {
   bool turn();  // false: it is time to leave
   void follow(const hub::Site::Plan& plan);
   void send();
+  bool take_next();  // false: there is nothing to be sent now
+  bool sending() const { return dealer_ && (pending_ || cutter_); }
   void wait(double most_s);
   void hear_events();
   void hear_messages();
+  void hear(ByteView bytes);
   void farewell();
 
   const ZmqLinkOptions options_;
@@ -72,8 +77,13 @@ class ZmqIo {
   // Of the I/O thread alone.
   zmq::context_t context_;
   std::uint64_t connection_ = 0;
+  // Of the connection.
   std::optional<Dealer> dealer_;
+  std::optional<Flow> flow_;
+  std::optional<hub::Joiner> joiner_;
+  std::optional<hub::Cutter> cutter_;      // the long message under way
   std::optional<zmq::message_t> pending_;  // did not fit into the socket
+  std::uint64_t cut_ = 0;                  // messages
 
   std::jthread thread_;  // last: it uses all of the above
 };

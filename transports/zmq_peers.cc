@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -9,13 +7,18 @@
 namespace thinwire {
 namespace {
 
-constexpr std::size_t kInFlight = 8u << 20;  // bytes; 0.6 s of a 100 Mbit/s link
 constexpr std::size_t kPeersMax = 4096;
+
+Bytes take_first(std::deque<Bytes>& queue) {
+  Bytes bytes = std::move(queue.front());
+  queue.pop_front();
+  return bytes;
+}
 
 }  // namespace
 
-ZmqPeers::ZmqPeers(zmq::socket_t& router, int wake_descriptor, std::size_t queue_bytes)
-    : router_(router), wake_descriptor_(wake_descriptor), queue_bytes_(queue_bytes) {}
+ZmqPeers::ZmqPeers(zmq::socket_t& router, ZmqPeersOptions options)
+    : router_(router), options_(options) {}
 
 const std::string& ZmqPeers::name_of(const zmq::message_t& routing_id, const char* address) {
   const std::string id = routing_id.to_string();
@@ -25,41 +28,70 @@ const std::string& ZmqPeers::name_of(const zmq::message_t& routing_id, const cha
     const std::string name =
         (address == nullptr ? "unknown" : plain_ip(address)) + "#" + std::to_string(++numbered_);
     known = names_.emplace(id, name).first;
-    auto flow = std::make_shared<Flow>();
-    flow->wake_descriptor = wake_descriptor_;
-    peers_.emplace(name, Peer{.routing_id = id, .flow = std::move(flow)});
+    peers_.emplace(name, Peer{.routing_id = id,
+                              .flow = Flow(options_.wake_descriptor),
+                              .joiner = hub::Joiner(options_.message_bytes)});
   }
   peers_.at(known->second).last_heard = ++arrivals_;
   return known->second;
 }
 
-void ZmqPeers::send(const std::string& name, Bytes bytes) {
+void ZmqPeers::greeted(const std::string& peer) { peers_.at(peer).greeted = true; }
+
+void ZmqPeers::welcomed(const std::string& name) {
+  if (const auto peer = peers_.find(name); peer != peers_.end()) peer->second.welcomed = true;
+}
+
+Result<std::optional<hub::GrowingBytes>> ZmqPeers::join(const std::string& peer, ByteView piece) {
+  Peer& from = peers_.at(peer);
+  if (from.welcomed) return from.joiner.take(piece);
+  return Result<std::optional<hub::GrowingBytes>>::refuse("a piece from one that is not welcome");
+}
+
+void ZmqPeers::reuse(const std::string& name, hub::GrowingBytes bytes) {
+  if (const auto peer = peers_.find(name); peer != peers_.end())
+    peer->second.joiner.reuse(std::move(bytes));
+}
+
+void ZmqPeers::send(const std::string& name, Bytes bytes, Haste haste) {
   const auto peer = peers_.find(name);
   if (peer == peers_.end()) return;
+  TW_CHECK(haste == Haste::in_order || bytes.size() <= hub::kPieceBytes);
   Peer& to = peer->second;
+  if (haste == Haste::in_order && to.waits_already(bytes)) return;  // asked for again
   // One message of any size may wait.
-  if (!to.queue.empty() && to.queue_bytes + bytes.size() > queue_bytes_) {
+  if (to.waits() && to.queue_bytes + bytes.size() > options_.queue_bytes) {
     lose(peer, "takes nothing, " + std::to_string(to.queue_bytes >> 20) + " MiB wait for it");
     return;
   }
   to.queue_bytes += bytes.size();
-  to.queue.push_back(std::move(bytes));
+  (haste == Haste::urgent ? to.urgent : to.in_order).push_back(std::move(bytes));
   if (!flush(to)) lose(peer, "");
+}
+
+void ZmqPeers::probe(const Bytes& bytes) {
+  std::vector<std::string> names;
+  for (const auto& [name, peer] : peers_) {
+    if (peer.greeted) names.push_back(name);
+  }
+  for (const std::string& name : names) send(name, bytes, Haste::urgent);
 }
 
 void ZmqPeers::send_waiting() {
   for (auto peer = peers_.begin(); peer != peers_.end();) {
     const auto next = std::next(peer);
-    if (!peer->second.queue.empty() && !flush(peer->second)) lose(peer, "");
+    if (peer->second.waits() && !flush(peer->second)) lose(peer, "");
     peer = next;
   }
 }
 
+bool ZmqPeers::Peer::waits_already(const Bytes& bytes) const {
+  return (cutter && cutter->message() == bytes) ||
+         std::ranges::find(in_order, bytes) != in_order.end();
+}
+
 bool ZmqPeers::flush(Peer& peer) {
-  while (!peer.queue.empty()) {
-    // Before in_flight is looked at, so that the I/O thread sees it when it makes room after that.
-    peer.flow->waiting = true;
-    if (peer.flow->in_flight >= kInFlight) return true;
+  while (peer.waits() && peer.flow.has_room()) {
     try {
       const auto sent = router_.send(zmq::buffer(peer.routing_id),
                                      zmq::send_flags::sndmore | zmq::send_flags::dontwait);
@@ -69,34 +101,27 @@ bool ZmqPeers::flush(Peer& peer) {
       if (error.num() == EHOSTUNREACH) return false;
       throw;
     }
-    Bytes bytes = std::move(peer.queue.front());
-    peer.queue.pop_front();
-    peer.queue_bytes -= bytes.size();
-    router_.send(wrap(std::move(bytes), peer.flow), zmq::send_flags::dontwait);
+    router_.send(peer.flow.wrap(next(peer)), zmq::send_flags::dontwait);
   }
-  peer.flow->waiting = false;
   return true;
 }
 
-zmq::message_t ZmqPeers::wrap(Bytes bytes, const std::shared_ptr<Flow>& flow) {
-  auto parcel = std::make_unique<Parcel>(Parcel{std::move(bytes), flow});
-  flow->in_flight += parcel->bytes.size();
-  zmq::message_t message(parcel->bytes.data(), parcel->bytes.size(), give_back, parcel.get());
-  static_cast<void>(parcel.release());  // give_back owns it now
-  return message;
-}
-
-void ZmqPeers::give_back(void*, void* hint) {
-  const std::unique_ptr<Parcel> parcel(static_cast<Parcel*>(hint));
-  parcel->flow->in_flight -= parcel->bytes.size();
-  if (!parcel->flow->waiting) return;
-  const std::uint64_t one = 1;
-  static_cast<void>(!::write(parcel->flow->wake_descriptor, &one, sizeof one));
+Bytes ZmqPeers::next(Peer& peer) {
+  if (peer.urgent.empty() && !peer.cutter && peer.in_order.front().size() > hub::kPieceBytes)
+    peer.cutter.emplace(++cut_, take_first(peer.in_order));
+  if (!peer.urgent.empty() || !peer.cutter) {
+    Bytes bytes = take_first(peer.urgent.empty() ? peer.in_order : peer.urgent);
+    peer.queue_bytes -= bytes.size();
+    return bytes;
+  }
+  Bytes piece = peer.cutter->next();
+  peer.queue_bytes -= piece.size() - hub::kPieceHead;
+  if (peer.cutter->done()) peer.cutter.reset();
+  return piece;
 }
 
 void ZmqPeers::lose(Peers::iterator peer, const std::string& why) {
-  if (!why.empty()) lost_.push_back({peer->first, why});
-  peer->second.flow->waiting = false;
+  lost_.push_back({peer->first, why});
   names_.erase(peer->second.routing_id);
   peers_.erase(peer);
 }
@@ -107,10 +132,8 @@ void ZmqPeers::forget_the_longest_silent() {
 }
 
 bool ZmqPeers::idle() const {
-  const auto busy = [](const auto& one) {
-    return !one.second.queue.empty() || one.second.flow->in_flight > 0;
-  };
-  return std::ranges::none_of(peers_, busy);
+  return std::ranges::none_of(
+      peers_, [](const auto& one) { return one.second.waits() || !one.second.flow.empty(); });
 }
 
 std::vector<ZmqPeers::Lost> ZmqPeers::take_lost() { return std::exchange(lost_, {}); }

@@ -191,6 +191,13 @@ std::optional<Bytes> SiteRounds::next(double now) {
   return std::nullopt;
 }
 
+void SiteRounds::said(double now) {
+  if (!last_post_) return;
+  if (const auto it = rounds_.find(key(*last_post_)); it != rounds_.end())
+    it->second.parts[last_post_->part].said_at = now;
+  last_post_.reset();
+}
+
 std::optional<Bytes> SiteRounds::next_of(const Key& key, Entry& entry, double now) {
   Slot slot{{0, key.number, key.phase}, key.kind, 0};
   for (; slot.part < options_.parts; ++slot.part) {
@@ -199,6 +206,7 @@ std::optional<Bytes> SiteRounds::next_of(const Key& key, Entry& entry, double no
     if (part.own && !part.taken) {
       if (now - part.said_at < options_.again_s) continue;
       part.said_at = now;
+      last_post_ = slot;
       Bytes bytes = encode_post(slot, *part.own);
       traffic_of(slot).bytes_sent += bytes.size();
       return bytes;

@@ -49,6 +49,9 @@ class SiteRounds {
   std::optional<Bundle> bundle(const Slot& slot) const;
   // The next post or question that is due, encoded.
   std::optional<Bytes> next(double now);
+  // The last post given out has left, which takes long on a slow line: it is not repeated before
+  // its answer can be here.
+  void said(double now);
   // For a hello: all rounds below next_round() are closed and over, and of later ones the results
   // of ahead() are here.
   std::uint64_t next_round() const;
@@ -111,6 +114,7 @@ class SiteRounds {
   std::map<Key, Entry> rounds_;
   std::array<Course, 2> courses_;
   std::vector<Traffic> traffic_;
+  std::optional<Slot> last_post_;  // given out by next
 };
 
 }  // namespace thinwire::hub

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "transports/zmq_pieces_internal.h"
 #include "transports/zmq_site_internal.h"
 
 namespace thinwire::hub {
@@ -198,7 +199,7 @@ void Site::heard(const Message& message) {
   if (on_state(message)) return;
   if (const auto* taken = std::get_if<Taken>(&message)) return rounds_.taken(taken->slot);
   if (const auto* missing = std::get_if<Missing>(&message)) {
-    if (auto bundle = rounds_.bundle(missing->slot)) control_.push_back(encode(*bundle));
+    if (auto bundle = rounds_.bundle(missing->slot)) give(*bundle);
     return;
   }
   if (const auto* pong = std::get_if<Pong>(&message)) on(*pong);
@@ -300,6 +301,13 @@ void Site::show_progress() {
                  " % of the state of step " + std::to_string(state_.taking()));
 }
 
+// Asked for again while it waits, it goes once.
+void Site::give(const Bundle& bundle) {
+  Bytes bytes = encode(bundle);
+  if (std::find(control_.begin(), control_.end(), bytes) == control_.end())
+    control_.push_back(std::move(bytes));
+}
+
 void Site::on(const Refused& refused) {
   if (refused.final) {
     return fail("the hub at " + address() + " refuses this site: " + refused.why, false);
@@ -308,7 +316,7 @@ void Site::on(const Refused& refused) {
   trouble_ = refused.why;
 }
 
-std::optional<Bytes> Site::next_out() {
+std::optional<Bytes> Site::next_out(Length length) {
   if (failure_ || link_ == Link::none || link_ == Link::dialling) return std::nullopt;
   if (leaving_ && control_.empty()) return std::nullopt;
   if (link_ == Link::greeting && now_ >= hello_at_) {
@@ -328,12 +336,13 @@ std::optional<Bytes> Site::next_out() {
     }
     return encode(Ping{step, outdated() ? kNoStep : taken_, echo_});
   }
-  if (!control_.empty()) {
+  const bool in_between = length == Length::in_between;
+  if (!control_.empty() && !(in_between && control_.front().size() > kPieceBytes)) {
     Bytes bytes = std::move(control_.front());
     control_.pop_front();
     return bytes;
   }
-  if (link_ != Link::member) return std::nullopt;
+  if (in_between || link_ != Link::member) return std::nullopt;
   if (!outdated()) {
     if (auto bytes = rounds_.next(now_)) return bytes;
   }

@@ -72,8 +72,12 @@ class Site {
   void turned_away(const std::string& why);
   void receive(Message message, std::size_t bytes);
   void alive() { heard_at_ = now_; }  // a piece of a message that is not whole yet
-  // The next message to be sent, encoded.
-  std::optional<Bytes> next_out();
+  // The next message to be sent, encoded. Those of at most kPieceBytes that are not about rounds
+  // may go in between the pieces of a long one.
+  enum class Length { any, in_between };
+  std::optional<Bytes> next_out(Length length = Length::any);
+  // The last long message has left: its answer is awaited from now on.
+  void said() { rounds_.said(now_); }
   void leave();  // a goodbye follows, then nothing more
 
   bool begun() const { return number_ != kNoNumber; }
@@ -87,6 +91,7 @@ class Site {
 
   void dial();
   void heard(const Message& message);
+  void give(const Bundle& bundle);
   void on(const Welcome& welcome);
   void on(const Refused& refused);
   void on(const Pong& pong);

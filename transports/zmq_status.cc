@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <variant>
 #include <vector>
 
 #include "thinwire/error.h"
 #include "transports/hub_messages_internal.h"
+#include "transports/zmq_pieces_internal.h"
 #include "transports/zmq_security_internal.h"
 #include "transports/zmq_settings_internal.h"
 #include "transports/zmq_status_internal.h"
@@ -55,11 +57,22 @@ int next_event(zmq::socket_t& events) {
   return event;
 }
 
-std::string read_answer(const ZmqStatusOptions& options, zmq::socket_t& socket) {
+// Nothing while the answer is not whole.
+std::optional<std::string> read_answer(const ZmqStatusOptions& options, zmq::socket_t& socket,
+                                       hub::Joiner& joiner) {
   zmq::message_t answer;
   static_cast<void>(socket.recv(answer, zmq::recv_flags::none));
-  auto message = hub::decode({static_cast<const std::byte*>(answer.data()), answer.size()});
+  ByteView bytes(static_cast<const std::byte*>(answer.data()), answer.size());
   const std::string at = "the hub at " + options.hub;
+  std::optional<hub::GrowingBytes> whole;
+  if (hub::is_piece(bytes)) {
+    auto joined = joiner.take(bytes);
+    if (!joined) throw Error(at + " answered with " + joined.why());
+    if (!*joined) return std::nullopt;
+    whole = std::move(*joined);
+    bytes = whole->view();
+  }
+  auto message = hub::decode(bytes);
   if (!message) throw Error(at + " answered what is no message: " + message.why());
   if (const auto* refused = std::get_if<hub::Refused>(&*message)) {
     throw Error(at + " refused: " + refused->why);
@@ -77,7 +90,6 @@ std::string ask_zmq_status(const ZmqStatusOptions& options) {
   zmq::socket_t events(context, zmq::socket_type::pair);
   set_common(socket, options.patience);
   set_client_curve(socket, options.keys, options.hub_key);
-  socket.set(zmq::sockopt::maxmsgsize, std::int64_t{8} << 20);
   if (zmq_socket_monitor(socket.handle(), kEvents, kFailed) != 0) {
     throw Error(std::string("cannot watch a socket: ") + zmq_strerror(zmq_errno()));
   }
@@ -88,6 +100,7 @@ std::string ask_zmq_status(const ZmqStatusOptions& options) {
   socket.send(zmq::buffer(question.data(), question.size()), zmq::send_flags::none);
 
   const auto end = Clock::now() + options.patience;
+  hub::Joiner joiner(2 * hub::kStatusMax);
   int failed = 0;
   int times = 0;
   while (Clock::now() < end) {
@@ -100,7 +113,9 @@ std::string ask_zmq_status(const ZmqStatusOptions& options) {
       if (error.num() != EINTR) throw;
       throw Error("interrupted while the hub at " + options.hub + " was asked");
     }
-    if ((items[0].revents & ZMQ_POLLIN) != 0) return read_answer(options, socket);
+    if ((items[0].revents & ZMQ_POLLIN) != 0) {
+      if (auto answer = read_answer(options, socket, joiner)) return std::move(*answer);
+    }
     for (int event = next_event(events); event != 0; event = next_event(events)) {
       failed = event;
       ++times;

@@ -8,6 +8,7 @@
 
 #include "thinwire/error.h"
 #include "transports/zmq_address_internal.h"
+#include "transports/zmq_settings_internal.h"
 #include "transports/zmq_watch_internal.h"
 
 namespace thinwire {
@@ -32,8 +33,10 @@ std::string address_of(int descriptor) {
 }  // namespace
 
 ConnectionWatch::ConnectionWatch(zmq::context_t& context, zmq::socket_t& watched,
-                                 OnFailed on_failed)
-    : socket_(context, zmq::socket_type::pair), on_failed_(std::move(on_failed)) {
+                                 OnFailed on_failed, std::function<void()> on_ended)
+    : socket_(context, zmq::socket_type::pair),
+      on_failed_(std::move(on_failed)),
+      on_ended_(std::move(on_ended)) {
   const int events = kFailed | ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED;
   if (zmq_socket_monitor(watched.handle(), kEvents, events) != 0) {
     throw Error(std::string("cannot watch the hub's socket: ") + zmq_strerror(zmq_errno()));
@@ -62,6 +65,7 @@ void ConnectionWatch::read() {
 void ConnectionWatch::take(int event, int value) {
   if (event == ZMQ_EVENT_ACCEPTED) {
     addresses_[value] = address_of(value);
+    send_soon(value);
   } else if ((event & kFailed) != 0) {
     failed_ = true;
   } else if (event == ZMQ_EVENT_DISCONNECTED) {
@@ -69,7 +73,7 @@ void ConnectionWatch::take(int event, int value) {
     const auto known = addresses_.find(value);
     const std::string address = known == addresses_.end() ? "unknown" : known->second;
     if (known != addresses_.end()) addresses_.erase(known);
-    if (std::exchange(failed_, false)) on_failed_(address);
+    std::exchange(failed_, false) ? on_failed_(address) : on_ended_();
   }
 }
 

@@ -19,6 +19,7 @@
 
 #include "transports/hub_messages_internal.h"
 #include "transports/zmq.h"
+#include "transports/zmq_pieces_internal.h"
 #include "transports/zmq_security_internal.h"
 
 namespace thinwire::test {
@@ -67,18 +68,33 @@ class HubClient {
   }
 
   void say(const hub::Message& message) {
-    const Bytes bytes = hub::encode(message);
+    Bytes bytes = hub::encode(message);
+    if (bytes.size() <= hub::kPieceBytes) return say_bytes(bytes);
+    for (hub::Cutter cutter(++cut_, std::move(bytes)); !cutter.done();) say_bytes(cutter.next());
+  }
+  void say_bytes(const Bytes& bytes) {
     socket_.send(zmq::buffer(bytes.data(), bytes.size()), zmq::send_flags::none);
   }
   void say_bytes(const std::string& bytes, bool more = false) {
     socket_.send(zmq::buffer(bytes), more ? zmq::send_flags::sndmore : zmq::send_flags::none);
   }
 
+  // The next message, put together when it comes in pieces.
   std::optional<hub::Message> hear(milliseconds patience) {
     socket_.set(zmq::sockopt::rcvtimeo, static_cast<int>(patience.count()));
+    std::optional<hub::GrowingBytes> whole;
     zmq::message_t heard;
-    if (!socket_.recv(heard)) return std::nullopt;
-    auto message = hub::decode({static_cast<const std::byte*>(heard.data()), heard.size()});
+    ByteView bytes;
+    do {
+      if (!socket_.recv(heard)) return std::nullopt;
+      bytes = {static_cast<const std::byte*>(heard.data()), heard.size()};
+      if (!hub::is_piece(bytes)) break;
+      auto joined = joiner_.take(bytes);
+      EXPECT_TRUE(joined) << joined.why();
+      if (!joined) return std::nullopt;
+      if ((whole = std::move(*joined))) bytes = whole->view();
+    } while (!whole);
+    auto message = hub::decode(bytes);
     EXPECT_TRUE(message) << message.why();
     return message ? std::optional(std::move(*message)) : std::nullopt;
   }
@@ -107,6 +123,8 @@ class HubClient {
  private:
   zmq::context_t context_;
   zmq::socket_t socket_;
+  hub::Joiner joiner_{std::size_t{1} << 30};
+  std::uint64_t cut_ = 0;
 };
 
 inline hub::Hello hello_of(const std::string& site) {

@@ -29,6 +29,7 @@ class TcpProxy {
     int port = 0;                                           // of the hub, on 127.0.0.1
     double delay_s = 0.0;                                   // one way
     double rate = std::numeric_limits<double>::infinity();  // bytes per second, one way
+    std::size_t queue = 4u << 20;  // bytes that wait in it, one way, and in the kernel before it
   };
 
   explicit TcpProxy(Options options) : options_(options), listener_(open_listener()) {
@@ -71,7 +72,6 @@ class TcpProxy {
     Way down;
     bool broken = false;
   };
-  static constexpr std::size_t kWaitingMax = 4u << 20;
 
   static double now() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
@@ -101,7 +101,7 @@ class TcpProxy {
     std::vector<pollfd> files{{listener_, POLLIN, 0}};
     for (Pair& pair : pairs_) {
       for (Way* way : {&pair.up, &pair.down}) {
-        const bool reads = !way->ended && way->waiting < kWaitingMax;
+        const bool reads = !way->ended && way->waiting < options_.queue;
         files.push_back({reads ? way->from : -1, POLLIN, 0});
       }
     }
@@ -134,6 +134,8 @@ class TcpProxy {
       ::close(hub);
       return;
     }
+    const int queue = static_cast<int>(options_.queue);
+    for (int file : {site, hub}) ::setsockopt(file, SOL_SOCKET, SO_RCVBUF, &queue, sizeof queue);
     ++connections_;
     pairs_.push_back({{.from = site, .to = hub}, {.from = hub, .to = site}});
   }
