@@ -114,6 +114,7 @@ class Parser {
       }
       throw UsageError(std::string(error.what()) + "; see thinwire --help");
     }
+    command.log_json = far_->log_json;
     if (take_far_verb(command)) return command;
     command.json = json_;
     command.print_config = print_config_;

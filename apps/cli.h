@@ -22,6 +22,7 @@ struct CommandLine {
   StatusCommand status;
   SiteCommand site;  // of train
   std::string keygen_file;
+  bool log_json = false;  // of hub and train
 };
 
 // Throws UsageError for flags that are unknown, malformed or lack a value.

@@ -6,12 +6,14 @@
 #include <cmath>
 #include <iostream>
 #include <limits>
+#include <optional>
 
 #include "apps/kjv.h"
 #include "apps/machine.h"
 #include "apps/out_dir.h"
 #include "apps/progress.h"
 #include "apps/runner.h"
+#include "apps/stop.h"
 #include "thinwire/link_model.h"
 
 namespace thinwire::app {
@@ -144,6 +146,8 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
   check_site(site, options);
   check_out_dir(options.out);
   const auto link = site.site.empty() ? nullptr : dial(site, options, text);
+  std::optional<OnStop> interrupts;
+  if (link) interrupts.emplace([&link] { interrupt(*link); });
   CompareResult result;
   result.config = options.config;
   result.command = command;

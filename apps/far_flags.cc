@@ -21,6 +21,12 @@ FarFlags::FarFlags(CLI::App& app, CLI::App& train)
                         "Seconds after its first frame when a round closes at the latest (60)");
   hub_verb_->add_option("--metrics", hub.metrics,
                         "HOST:PORT or PORT of this machine for Prometheus; none by default");
+  hub_verb_->add_flag("--print-timeouts", hub.print_timeouts,
+                      "Print what follows from the timeouts given and stop");
+  for (CLI::App* verb : {hub_verb_, &train}) {
+    verb->add_flag("--log-json", log_json, "Log one JSON object a line instead of text");
+  }
+  hub_verb_->add_flag("--json", hub.json, "Print them as JSON");
   keygen_verb_->add_option("FILE", keygen_file, "To be written; a file that exists stays")
       ->required();
   status_verb_->add_option("--hub", status.hub, "tcp://HOST:PORT (" + status.hub + ")");
@@ -38,6 +44,8 @@ FarFlags::FarFlags(CLI::App& app, CLI::App& train)
                    "Seconds of silence after which the hub is taken for dead (10)");
   train.add_option("--hub-timeout", site.hub_timeout_s,
                    "Seconds without any hub after which the site gives up (120)");
+  train.add_flag("--print-timeouts", site.print_timeouts,
+                 "Print what follows from the timeouts given and stop");
 }
 
 }  // namespace thinwire::app

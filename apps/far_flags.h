@@ -25,6 +25,7 @@ class FarFlags {
   StatusCommand status;
   SiteCommand site;
   std::string keygen_file;
+  bool log_json = false;
 
  private:
   CLI::App* hub_verb_;

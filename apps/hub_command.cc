@@ -3,15 +3,20 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <cmath>
+#include <iostream>
 
+#include "apps/timeouts_command.h"
 #include "thinwire/error.h"
 #include "thinwire/log.h"
 #include "transports/zmq.h"
+#include "transports/zmq_address_internal.h"
+#include "transports/zmq_names_internal.h"
 #include "transports/zmq_security_internal.h"
 
 namespace thinwire::app {
 namespace {
+
+constexpr std::chrono::seconds kLookup{5};
 
 std::atomic<ZmqHub*> running{nullptr};  // what a signal handler can reach
 
@@ -46,8 +51,9 @@ class SignalsStop {
 };
 
 ZmqHubOptions resolve(const HubCommand& command) {
+  check_timeouts(command);
   ZmqHubOptions options;
-  options.listen = command.listen;
+  options.listen = own_listen_address(command.listen, kLookup);
   options.run = command.run;
   options.sites = command.sites;
   options.min_sites = command.min_sites;
@@ -63,16 +69,36 @@ ZmqHubOptions resolve(const HubCommand& command) {
   return options;
 }
 
-}  // namespace
-
-std::chrono::milliseconds milliseconds_of(const char* flag, double seconds) {
-  if (!(seconds >= 0.1 && seconds <= 86'400.0)) {
-    throw UsageError(std::string(flag) + " lies between 0.1 and 86400 seconds");
+// Where sites cannot come, or can.
+void say_who_can_dial(const ZmqHubOptions& options, const std::string& bound) {
+  const HostPort address = parse_address(bound, AddressUse::listen);
+  if (is_loopback(address) && !options.allowed.empty()) {
+    return log_warn("hub: this machine alone can dial " + bound +
+                    "; for sites elsewhere listen on tcp://*:PORT, or lead a tunnel here");
   }
-  return std::chrono::milliseconds(std::llround(seconds * 1000.0));
+  if (is_link_local(address)) {
+    return log_warn("hub: " + address.host +
+                    " is a link-local address: sites of the same cable alone can dial it");
+  }
+  if (address.host != "*" && address.host != "0.0.0.0" && address.host != "::") return;
+  const std::vector<std::string> others = addresses_for_others(address.port);
+  if (others.empty()) {
+    return log_warn("hub: this machine has no address that sites elsewhere could dial");
+  }
+  std::string all;
+  for (const std::string& one : others) all += (all.empty() ? "" : " or ") + one;
+  log_info("hub: sites dial " + all + ", or the address that leads here from where they are");
 }
 
+}  // namespace
+
 void run_hub(const HubCommand& command, const std::atomic<bool>& stop) {
+  if (command.print_timeouts) {
+    check_timeouts(command);
+    const std::vector<Timeout> timeouts = timeouts_of(command);
+    std::cout << (command.json ? timeouts_json(timeouts) : timeouts_table(timeouts));
+    return;
+  }
   const ZmqHubOptions options = resolve(command);
   ZmqHub hub(options);
   const SignalsStop signals(hub);
@@ -84,6 +110,7 @@ void run_hub(const HubCommand& command, const std::atomic<bool>& stop) {
   log_info("hub: run " + options.run + " of " + std::to_string(options.sites) +
            " sites, listening on " + hub.address() +
            (key.empty() ? ", without keys" : ", public key " + key));
+  say_who_can_dial(options, hub.address());
   hub.run();
   log_info("hub: stopped");
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <string>
 
 namespace thinwire::app {
@@ -17,10 +16,9 @@ struct HubCommand {
   double peer_timeout_s = 10.0;
   double round_deadline_s = 60.0;
   std::string metrics;  // address of the Prometheus endpoint; empty: none
+  bool print_timeouts = false;
+  bool json = false;  // of --print-timeouts
 };
-
-// Of a flag given in seconds. Throws UsageError outside 0.1 .. 86400.
-std::chrono::milliseconds milliseconds_of(const char* flag, double seconds);
 
 // Until SIGINT or SIGTERM, which it takes over; `stop` is looked at once, after that.
 void run_hub(const HubCommand& command, const std::atomic<bool>& stop);

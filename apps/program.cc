@@ -1,10 +1,6 @@
 // Results go to standard output, everything else to standard error.
 #include "thinwire/program.h"
 
-#include <signal.h>
-#include <unistd.h>
-
-#include <atomic>
 #include <exception>
 #include <iostream>
 
@@ -15,31 +11,14 @@
 #include "apps/report.h"
 #include "apps/runner.h"
 #include "apps/status_command.h"
+#include "apps/stop.h"
 #include "apps/table.h"
+#include "apps/timeouts_command.h"
 #include "thinwire/error.h"
+#include "thinwire/log.h"
 
 namespace thinwire::app {
 namespace {
-
-std::atomic<bool> stop{false};
-std::atomic<int> stop_signal{0};
-
-// The first signal leaves at the next step; the second one at once.
-void on_signal(int number) {
-  if (stop.exchange(true)) ::_exit(128 + number);
-  stop_signal = number;
-}
-
-void catch_signals() {
-  struct sigaction action {};
-  action.sa_handler = on_signal;
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-  // A closed pipe and a file that may not grow are errors with a message.
-  signal(SIGPIPE, SIG_IGN);
-  signal(SIGXFSZ, SIG_IGN);
-}
 
 void check_processor() {
 #ifdef THINWIRE_NEEDS_V3
@@ -64,10 +43,17 @@ void list_optimizers(const OptimizerCatalog& catalog) {
 
 void run(const CommandLine& command, const OptimizerCatalog& catalog) {
   if (command.verb == Verb::done) return;
+  if (command.log_json) set_log_form(LogForm::json);
   if (command.verb == Verb::optimizers) return list_optimizers(catalog);
-  if (command.verb == Verb::hub) return run_hub(command.hub, stop);
+  if (command.verb == Verb::hub) return run_hub(command.hub, stop_flag());
   if (command.verb == Verb::keygen) return run_keygen(command.keygen_file);
   if (command.verb == Verb::status) return run_status(command.status);
+  if (command.verb == Verb::train && command.site.print_timeouts) {
+    check_timeouts(command.site);
+    const std::vector<Timeout> timeouts = timeouts_of(command.site);
+    std::cout << (command.json ? timeouts_json(timeouts) : timeouts_table(timeouts));
+    return;
+  }
   const RunOptions options = resolve(command.config, catalog);
   if (command.verb == Verb::train && options.methods.size() != 1) {
     throw UsageError("train takes one method; use compare for several");
@@ -76,10 +62,16 @@ void run(const CommandLine& command, const OptimizerCatalog& catalog) {
     std::cout << options.config;
     return;
   }
-  const CompareResult result = compare(options, catalog, command.text, stop, command.site);
+  const CompareResult result = compare(options, catalog, command.text, stop_flag(), command.site);
   write_report(result, options.out);
   std::cout << (command.json ? summary_json(result) : table(result)) << std::flush;
   std::cerr << "report: " << (options.out / "report.html").string() << "\n";
+}
+
+// Whoever waits when the signal comes is woken by an error that says no more than that.
+int stopped() {
+  std::cerr << "thinwire: stopped; nothing was written\n";
+  return 128 + stop_signal();
 }
 
 }  // namespace
@@ -98,11 +90,13 @@ int thinwire::run_program(int argc, char** argv, const OptimizerCatalog& catalog
     return 2;
   } catch (const Interrupted& error) {
     std::cerr << "thinwire: " << error.what() << "\n";
-    return 128 + stop_signal;
+    return 128 + stop_signal();
   } catch (const HubLost& error) {
+    if (stop_signal() != 0) return stopped();
     std::cerr << "thinwire: " << error.what() << "\n";
     return 4;
   } catch (const std::exception& error) {
+    if (stop_signal() != 0) return stopped();
     std::cerr << "thinwire: " << error.what() << "\n";
     return 1;
   }

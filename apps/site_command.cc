@@ -2,15 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <sstream>
 #include <string_view>
 
-#include "apps/hub_command.h"
+#include "apps/stop.h"
+#include "apps/timeouts_command.h"
 #include "thinwire/error.h"
 #include "thinwire/hash.h"
 #include "thinwire/log.h"
 #include "transports/zmq_address_internal.h"
+#include "transports/zmq_names_internal.h"
 #include "transports/zmq_security_internal.h"
 
 namespace thinwire::app {
@@ -40,9 +43,45 @@ void check_site(const SiteCommand& command, const RunOptions& options) {
   }
   if (command.hubs.empty())
     throw UsageError("--site needs --hub tcp://HOST:PORT, where sites meet");
+  check_timeouts(command);
   for (const std::string& hub : command.hubs) parse_address(hub, AddressUse::dial);
   if (options.seeds != 1) throw UsageError("a site trains with one seed; leave --seeds away");
 }
+
+namespace {
+
+// Links that can be stopped while they wait for the run to begin are told how; see interrupt().
+template <class Options>
+void let_stop(Options& options) {
+  if constexpr (requires { options.stop; }) options.stop = &stop_flag();
+}
+
+template <class Link>
+void interrupt_if_possible(Link& link) {
+  if constexpr (requires { link.interrupt(); }) link.interrupt();
+}
+
+// A name that is mistyped is known at once, but the DNS may come back: said, and tried again.
+void warn_of_names(const SiteCommand& command) {
+  using std::chrono::milliseconds;
+  for (const std::string& hub : command.hubs) {
+    const HostPort address = parse_address(hub, AddressUse::dial);
+    Lookup lookup(address);
+    const milliseconds most = milliseconds_of("--connect-timeout", command.connect_timeout_s);
+    if (!lookup.wait(std::min(milliseconds(2'000), most)) || lookup.addresses().empty()) {
+      log_warn(fmt::format("site {}: {}; tried again for {:.6g} s", command.site, lookup.failure(),
+                           command.connect_timeout_s));
+    }
+    if (is_link_local(address)) {
+      log_warn(fmt::format("site {}: {} is a link-local address: it is known on this cable alone",
+                           command.site, address.host));
+    }
+  }
+}
+
+}  // namespace
+
+void interrupt(ZmqLink& link) { interrupt_if_possible(link); }
 
 std::unique_ptr<ZmqLink> dial(const SiteCommand& command, const RunOptions& options,
                               const Text& text) {
@@ -57,6 +96,9 @@ std::unique_ptr<ZmqLink> dial(const SiteCommand& command, const RunOptions& opti
   link.peer_timeout = milliseconds_of("--peer-timeout", command.peer_timeout_s);
   link.hub_timeout = milliseconds_of("--hub-timeout", command.hub_timeout_s);
   const std::string shared = shared_settings(options, text);
+  warn_of_names(command);
+  let_stop(link);
+  const OnStop bounded([] {});
   log_info("site " + command.site + ": waiting for the run to begin at " + command.hubs.front());
   auto opened = std::make_unique<ZmqLink>(link, hash64(std::string_view(shared)), shared);
   if (opened->sites() != options.sites) {

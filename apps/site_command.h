@@ -20,10 +20,14 @@ struct SiteCommand {
   double connect_timeout_s = 30.0;
   double peer_timeout_s = 10.0;
   double hub_timeout_s = 120.0;
+  bool print_timeouts = false;
 };
 
 // Throws UsageError where flags contradict each other or the run.
 void check_site(const SiteCommand& command, const RunOptions& options);
+
+// Makes every call that waits for other sites throw, so that the program can end and say goodbye.
+void interrupt(ZmqLink& link);
 
 // Dials the hub and waits for all sites. Throws Error naming what differs or who did not answer.
 std::unique_ptr<ZmqLink> dial(const SiteCommand& command, const RunOptions& options,

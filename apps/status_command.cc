@@ -26,14 +26,16 @@ std::string plain(std::string text, std::size_t most) {
 }
 
 std::string site_line(const Json& site) {
-  const bool active = site.at("active").get<bool>();
-  return fmt::format(
-      "{:<17}{:>4} {:<6}{:>8}{:>6}{:>10}{:>10}{:>9}{:>9}\n",
-      plain(site.at("name").get<std::string>(), 17), site.at("number").get<std::int64_t>(),
-      active ? "active" : "gone", site.at("step").get<std::uint64_t>(),
-      site.at("lag").get<std::int64_t>(), bytes_text(site.at("bytes_up").get<double>()),
-      bytes_text(site.at("bytes_down").get<double>()),
-      seconds_text(site.at("last_seen_s").get<double>()), site.at("left_out").get<std::uint64_t>());
+  const bool numbered = !site.at("number").is_null();  // not before the run begins
+  const char* state = site.at("active").get<bool>() ? "active" : numbered ? "gone" : "waits";
+  return fmt::format("{:<17}{:>4} {:<6}{:>8}{:>6}{:>10}{:>10}{:>9}{:>9}\n",
+                     plain(site.at("name").get<std::string>(), 17),
+                     numbered ? fmt::to_string(site.at("number").get<std::int64_t>()) : "-", state,
+                     site.at("step").get<std::uint64_t>(), site.at("lag").get<std::int64_t>(),
+                     bytes_text(site.at("bytes_up").get<double>()),
+                     bytes_text(site.at("bytes_down").get<double>()),
+                     seconds_text(site.at("last_seen_s").get<double>()),
+                     site.at("left_out").get<std::uint64_t>());
 }
 
 std::string refused_lines(const Json& refused) {
@@ -41,7 +43,7 @@ std::string refused_lines(const Json& refused) {
   for (const auto& [reason, count] : refused.items()) {
     lines += fmt::format("  {:<40}{:>12}\n", plain(reason, 40), count.get<std::uint64_t>());
   }
-  return lines.empty() ? "" : "refused\n" + lines;
+  return lines.empty() ? "" : "\nrefused\n" + lines;
 }
 
 std::string table_of(const Json& status) {
@@ -50,7 +52,7 @@ std::string table_of(const Json& status) {
       status.at("epoch").get<std::uint64_t>(),
       status.at("begun").get<bool>()
           ? fmt::format("round {} is open", status.at("first_open_round").get<std::uint64_t>())
-          : "waiting for sites");
+          : fmt::format("the run has not begun, sites so far: {}", status.at("sites").size()));
   text += fmt::format("rounds closed {}, of which by deadline {}\n\n",
                       status.at("rounds_closed").get<std::uint64_t>(),
                       status.at("closed_by_deadline").get<std::uint64_t>());

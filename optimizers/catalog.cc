@@ -46,6 +46,7 @@ std::unique_ptr<Optimizer> make_demo(Settings& settings, Demo::Options options) 
   options.combine = settings.choice("combine", "senders", {"senders", "sites"}) == "sites"
                         ? Combine::sites
                         : Combine::senders;
+  options.clip_to_median = settings.integer("clip_to_median", 0, 0, 1) != 0;
   options.look_ahead = number(settings, "look_ahead", options.look_ahead, 0.0, 100.0);
   return std::make_unique<Demo>(options);
 }

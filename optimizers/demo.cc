@@ -57,6 +57,10 @@ Demo::Demo(Options options) : options_(std::move(options)) {
     throw UsageError(who + "k must be from 1 to 4096, the values of a tile");
   }
   if (options_.bits != 1 && options_.bits != 32) throw UsageError(who + "bits must be 1 or 32");
+  if (options_.clip_to_median && options_.bits == 1) {
+    throw UsageError(who + "clip_to_median needs bits = 32; with bits = 1 the vote itself bounds " +
+                     "what one site can do");
+  }
   if (!(options_.decay >= 0 && options_.decay < 1)) {
     throw UsageError(who + "decay must be from 0 to below 1");
   }
@@ -120,7 +124,7 @@ Update Demo::apply(const Step& step, Shard& shard, std::span<const Contribution>
   const float keep = 1.0f - step.lr * options_.weight_decay;
   const int divisor = options_.combine == Combine::sites ? step.sites : 0;
   std::array<float, kTileValues> direction;
-  TileVotes votes(heard);
+  TileVotes votes(heard, {.clip_to_median = options_.clip_to_median});
   for (const Tile& tile : shard.tiles()) {
     votes.next_tile();
     direction.fill(0.0f);

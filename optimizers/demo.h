@@ -8,6 +8,8 @@
 //
 //   apply:    Q[j] = mean over the sites that said j (or sum / sites);
 //             x = (1 - lr wd) x - lr sign(IDCT(Q))
+//             clip_to_median: first what each site said of the tile is scaled down to the median
+//             of the sites' norms
 //
 // With bits = 1 only the sign of a coefficient is sent, and Q and its transform are integers up to
 // the sign, so that every machine agrees on every bit. Nothing is said of a coefficient that is
@@ -35,8 +37,9 @@ class Demo final : public Optimizer {
     float weight_decay = 0.0f;
     float clip = 1.0f;  // of this site's gradient, before it meets the residual; 0: none
     Combine combine = Combine::senders;
-    int delay = 0;            // steps until an update is applied, 0 .. 8
-    float look_ahead = 0.0f;  // c
+    bool clip_to_median = false;  // what a site said of a tile, to the median norm; bits = 32
+    int delay = 0;                // steps until an update is applied, 0 .. 8
+    float look_ahead = 0.0f;      // c
   };
   // The settings DisTrO is deployed with on small models: votes, k = 8; with a delay it looks
   // ahead.

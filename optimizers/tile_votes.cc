@@ -1,6 +1,7 @@
 #include "optimizers/tile_votes.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 namespace thinwire {
@@ -10,26 +11,55 @@ constexpr int kOneQ12 = 4096;
 
 }  // namespace
 
-TileVotes::TileVotes(std::span<const Contribution> heard) : heard_(heard), next_(heard.size(), 0) {}
+TileVotes::TileVotes(std::span<const Contribution> heard) : TileVotes(heard, Options{}) {}
+
+TileVotes::TileVotes(std::span<const Contribution> heard, Options options)
+    : heard_(heard), options_(options), next_(heard.size(), 0) {}
 
 void TileVotes::next_tile() {
   if (started_) ++tile_;
   started_ = true;
   said_.clear();
   positions_.clear();
+  blocks_.clear();
   for (std::size_t i = 0; i < heard_.size(); ++i) {
     const Picks& picks = heard_[i].update.picks;
-    if (picks.counts.empty()) continue;
+    if (picks.counts.empty() || picks.counts[tile_] == 0) continue;
+    blocks_.push_back({said_.size(), said_.size() + picks.counts[tile_]});
     for (const std::size_t end = next_[i] + picks.counts[tile_]; next_[i] < end; ++next_[i]) {
       said_.push_back({picks.positions[next_[i]], picks.codes[next_[i]]});
     }
   }
+  if (options_.clip_to_median) clip_blocks();
   // Contributions came in site order; a stable sort keeps that order within a position.
   std::stable_sort(said_.begin(), said_.end(),
                    [](const Said& a, const Said& b) { return a.position < b.position; });
   for (const Said& said : said_) {
     if (positions_.empty() || positions_.back() != said.position) {
       positions_.push_back(said.position);
+    }
+  }
+}
+
+// Replicated: sums in the order of positions, and a square root that IEEE 754 rounds correctly.
+void TileVotes::clip_blocks() {
+  norms_.clear();
+  for (Block& block : blocks_) {
+    double squares = 0.0;
+    for (std::size_t i = block.begin; i < block.end; ++i) {
+      const double value = float_of(said_[i].code);
+      squares += value * value;
+    }
+    norms_.push_back(block.norm = std::sqrt(squares));
+  }
+  if (norms_.empty()) return;
+  const auto middle = norms_.begin() + static_cast<std::ptrdiff_t>((norms_.size() - 1) / 2);
+  std::nth_element(norms_.begin(), middle, norms_.end());
+  for (const Block& block : blocks_) {
+    if (!(block.norm > *middle)) continue;
+    const double factor = *middle / block.norm;
+    for (std::size_t i = block.begin; i < block.end; ++i) {
+      said_[i].code = float_code(static_cast<float>(float_of(said_[i].code) * factor));
     }
   }
 }

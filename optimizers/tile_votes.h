@@ -12,7 +12,15 @@ namespace thinwire {
 // Walks the picks of all contributions tile by tile, merging equal positions in site order.
 class TileVotes {
  public:
+  // clip_to_median, of 32-bit values: in every tile, what a site said is scaled down to the median
+  // L2 norm of what the sites said that spoke of it, of an even number the lower of the two in the
+  // middle. Never up.
+  struct Options {
+    bool clip_to_median = false;
+  };
+
   explicit TileVotes(std::span<const Contribution> heard);
+  TileVotes(std::span<const Contribution> heard, Options options);
 
   // Goes on to the next tile; the first call goes to tile 0.
   void next_tile();
@@ -29,11 +37,22 @@ class TileVotes {
     std::uint32_t code;
   };
 
+  // Of one site in said_, before it is sorted.
+  struct Block {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+    double norm = 0.0;
+  };
+  void clip_blocks();
+
   std::span<const Contribution> heard_;
+  Options options_;
   std::size_t tile_ = 0;
   bool started_ = false;
   std::vector<std::size_t> next_;  // per contribution: first pick of the next tile
   std::vector<Said> said_;         // of this tile, by position, then in site order
+  std::vector<Block> blocks_;
+  std::vector<double> norms_;
   std::vector<std::uint16_t> positions_;
   std::vector<float> means_;
   std::vector<std::int32_t> vote_means_;

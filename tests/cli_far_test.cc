@@ -1,59 +1,10 @@
 // Sites as real processes: the same run over ZeroMQ and over loopback ends with equal bits.
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-#include <thread>
-
-#include "tests/support/cli_fixture.h"
-#include "tests/support/threads.h"
-#include "transports/zmq.h"
+#include "tests/support/cli_far_fixture.h"
 
 namespace thinwire::test {
 namespace {
-
-constexpr int kSites = 4;
-
-class CliFar : public CliTest {
- protected:
-  // A hub that is up for as long as this lives.
-  struct Hub {
-    explicit Hub(const ZmqHubOptions& options) : hub(options), thread([this] { hub.run(); }) {}
-    ~Hub() { hub.stop(); }
-    ZmqHub hub;
-    std::jthread thread;
-  };
-
-  static Words train(const std::string& method, const Words& more) {
-    Words words{
-        "train",          "--method", method,    "--data", "text",         "--sites", "4",
-        "--batch",        "8",        "--steps", "12",     "--eval-every", "6",       "--json",
-        "--eval-windows", "4"};
-    for (const char* set : {"model.layers=1", "model.width=64", "model.context=32"}) {
-      words.insert(words.end(), {"--set", set});
-    }
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
-  }
-
-  static std::string hash_of(const Outcome& outcome) {
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-    const auto json = nlohmann::json::parse(outcome.out, nullptr, false);
-    return json.is_array() && !json.empty() ? json[0].value("hash", "none") : "none";
-  }
-
-  std::vector<Outcome> run_sites(const std::string& method, const std::string& hub,
-                                 const Words& more = {}) const {
-    std::vector<Outcome> outcomes(kSites);
-    run_threads(kSites, [&](int i) {
-      const std::string name = "s" + std::to_string(i);
-      Words words{"--site", name, "--hub", hub, "--out", name};
-      words.insert(words.end(), more.begin(), more.end());
-      if (!more.empty()) words.insert(words.end(), {"--keys", name + ".key"});
-      outcomes[i] = run(train(method, words));
-    });
-    return outcomes;
-  }
-};
 
 TEST_F(CliFar, SitesOverZeroMqEndWithTheBitsOfLoopback) {
   for (const std::string method : {"distro:delay=1", "adamw"}) {

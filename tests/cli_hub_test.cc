@@ -107,6 +107,19 @@ TEST_F(CliHub, StatusShowsTheRunWithin80Columns) {
   EXPECT_EQ(nlohmann::json::parse(json.out)["sites"][1]["name"], "b");
 }
 
+TEST_F(CliHub, StatusShowsWhoIsThereBeforeTheRunBegins) {
+  RunningHub hub({.sites = 2});
+  HubClient a(hub->address());
+  a.say(hello_of("a"));
+  a.say(hub::Ping{});
+  ASSERT_TRUE(a.wait_for<hub::Pong>());
+  const Outcome table = run({"status", "--hub", hub->address()});
+  EXPECT_EQ(table.code, 0) << table.err;
+  EXPECT_NE(table.out.find("the run has not begun, sites so far: 1"), std::string::npos)
+      << table.out;
+  EXPECT_NE(table.out.find("\na                   - waits "), std::string::npos) << table.out;
+}
+
 TEST_F(CliHub, StatusNeedsAKeyThatTheHubKnows) {
   const ZmqKeys keys = make_zmq_keys();
   const std::string site = run({"keygen", "site.key"}).out.substr(0, 40);

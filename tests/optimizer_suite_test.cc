@@ -25,6 +25,7 @@ std::vector<Method> methods() {
   all.push_back({"distro", {{"delay", "1"}}});
   all.push_back({"distro", {{"combine", "sites"}, {"k", "3"}}});
   all.push_back({"demo", {{"delay", "3"}, {"look_ahead", "2"}, {"k", "5"}}});
+  all.push_back({"demo", {{"clip_to_median", "1"}, {"k", "64"}}});
   return all;
 }
 

@@ -63,9 +63,9 @@ TEST(ZmqAddress, LoopbackIsWhatNobodyElseReaches) {
         "tcp://[::1]:1", "tcp://::1:1", "tcp://[::ffff:127.0.0.1]:1"}) {
     EXPECT_TRUE(is_loopback(std::string(address))) << address;
   }
-  for (const char* address :
-       {"tcp://128.0.0.1:1", "tcp://0.0.0.0:1", "tcp://*:1", "tcp://[::]:1", "tcp://[fe80::1]:1",
-        "tcp://localhost.example.org:1", "tcp://hub:1", "tcp://[::ffff:10.0.0.1]:1"}) {
+  for (const char* address : {"tcp://128.0.0.1:1", "tcp://0.0.0.0:1", "tcp://*:1", "tcp://[::]:1",
+                              "tcp://[fe80::1%eth0]:1", "tcp://localhost.example.org:1",
+                              "tcp://hub:1", "tcp://[::ffff:10.0.0.1]:1"}) {
     EXPECT_FALSE(is_loopback(std::string(address))) << address;
   }
 }

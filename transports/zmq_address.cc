@@ -35,6 +35,18 @@ bool is_ipv6(const std::string& host) {
   });
 }
 
+bool is_link_local_ipv6(const std::string& host) {
+  in6_addr six{};
+  return ::inet_pton(AF_INET6, host.substr(0, host.find('%')).c_str(), &six) == 1 &&
+         IN6_IS_ADDR_LINKLOCAL(&six);
+}
+
+bool is_unspecified(const std::string& host) {
+  in6_addr six{};
+  if (::inet_pton(AF_INET6, host.c_str(), &six) == 1) return IN6_IS_ADDR_UNSPECIFIED(&six);
+  return is_ipv4(host) && host == "0.0.0.0";
+}
+
 bool is_name(const std::string& host) {
   if (host.empty() || host.size() > kHostMax) return false;
   if (host.front() == '-' || host.front() == '.') return false;
@@ -67,8 +79,17 @@ std::string parse_host(const std::string& whole, const std::string& host, bool b
     if (!is_ipv6(host)) {
       refuse(whole, "'" + host + "' is no IPv6 address; write tcp://[ADDRESS]:PORT");
     }
-    return host;
+    if (is_link_local_ipv6(host) && host.find('%') == std::string::npos) {
+      refuse(whole, "a link-local address needs its interface, as in tcp://[" + host +
+                        "%eth0]:PORT; every interface has such addresses");
+    }
   }
+  if (use == AddressUse::dial && is_unspecified(host)) {
+    refuse(whole, "'" + host +
+                      "' stands for every address and cannot be dialled; name the hub's "
+                      "host");
+  }
+  if (brackets || host.find(':') != std::string::npos) return host;
   if (!is_ipv4(host) && !is_name(host)) {
     refuse(whole, "'" + host + "' is neither a host's name nor an IP address");
   }
@@ -131,6 +152,14 @@ bool is_loopback(const HostPort& address) {
   if (::inet_pton(AF_INET6, host.c_str(), &six) != 1) return false;
   if (IN6_IS_ADDR_V4MAPPED(&six)) return six.s6_addr[12] == 127;
   return IN6_IS_ADDR_LOOPBACK(&six);
+}
+
+bool is_link_local(const HostPort& address) {
+  in_addr four{};
+  if (::inet_pton(AF_INET, address.host.c_str(), &four) == 1) {
+    return (ntohl(four.s_addr) >> 16) == 0xa9fe;
+  }
+  return is_link_local_ipv6(address.host);
 }
 
 bool is_loopback(const std::string& address) {

@@ -35,4 +35,8 @@ std::string plain_ip(const std::string& ip);
 bool is_loopback(const std::string& address);
 bool is_loopback(const HostPort& address);
 
+// 169.254.0.0/16 and fe80::/10: good on one cable alone. IPv6 has the same ones on every interface,
+// and needs a zone to say which is meant.
+bool is_link_local(const HostPort& address);
+
 }  // namespace thinwire

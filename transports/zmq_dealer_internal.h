@@ -1,13 +1,16 @@
 // One attempt at one hub: a DEALER socket that connects once and never again by itself, with a
-// monitor that tells how it fares. One thread. Internal to transports/.
+// monitor that tells how it fares. A host with several addresses is tried at one after the other,
+// each as soon as the one before refuses. One thread. Internal to transports/.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 #include <zmq.hpp>
 
 #include "thinwire/types.h"
 #include "transports/zmq.h"
+#include "transports/zmq_names_internal.h"
 
 namespace thinwire {
 
@@ -31,11 +34,16 @@ class Dealer {
   std::vector<DealerEvent> take_events();
 
  private:
+  void connect_next();
+  void look(std::vector<DealerEvent>& events);
   void judge(int event, int value, std::vector<DealerEvent>& events);
 
   zmq::socket_t socket_;
   zmq::socket_t monitor_;
-  bool shaken_ = false;  // hands
+  Lookup lookup_;
+  const std::chrono::steady_clock::time_point lookup_end_;
+  std::size_t tried_ = 0;  // addresses of the host
+  bool shaken_ = false;    // hands
 };
 
 }  // namespace thinwire

@@ -1,7 +1,9 @@
+#include <cstdio>
 #include <utility>
 
 #include "thinwire/error.h"
 #include "transports/hub_messages_internal.h"
+#include "transports/timeouts_internal.h"
 #include "transports/zmq_hub_options_internal.h"
 #include "transports/zmq_security_internal.h"
 
@@ -35,6 +37,23 @@ void check_keys(const ZmqHubOptions& options) {
   }
 }
 
+std::string text(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g s", seconds);
+  return text;
+}
+
+void check_times(const ZmqHubOptions& options) {
+  const double peer = std::chrono::duration<double>(options.peer_timeout).count();
+  const double deadline = std::chrono::duration<double>(options.round_deadline).count();
+  const std::pair<const char*, double> times[] = {{"--peer-timeout", peer},
+                                                  {"--round-deadline", deadline}};
+  for (const auto& [flag, value] : times) {
+    if (value >= timeouts::kKnobMin && value <= timeouts::kKnobMax) continue;
+    throw UsageError(std::string(flag) + " lies between 0.1 and 86400 seconds, not " + text(value));
+  }
+}
+
 }  // namespace
 
 ZmqHubOptions checked(ZmqHubOptions options) {
@@ -52,14 +71,7 @@ ZmqHubOptions checked(ZmqHubOptions options) {
     throw UsageError("a run has 1 to " + std::to_string(hub::kSitesMax) + " sites (--sites), not " +
                      std::to_string(options.sites));
   }
-  using std::chrono::milliseconds;
-  constexpr milliseconds kDay{86'400'000};
-  if (options.peer_timeout < milliseconds(100) || options.peer_timeout > kDay) {
-    throw UsageError("--peer-timeout lies between 0.1 s and a day");
-  }
-  if (options.round_deadline < milliseconds(100) || options.round_deadline > kDay) {
-    throw UsageError("--round-deadline lies between 0.1 s and a day");
-  }
+  check_times(options);
   return options;
 }
 

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <zmq.hpp>
 
+#include "transports/timeouts_internal.h"
 #include "transports/zmq_pieces_internal.h"
 
 namespace thinwire {
@@ -16,23 +17,21 @@ namespace thinwire {
 inline constexpr int kQueueMessages = 64;
 // Of what the sockets carry: a piece, in a frame of CURVE.
 inline constexpr std::int64_t kWireMax = hub::kPieceHead + hub::kPieceBytes + 64;
-inline constexpr int kHandshakeMs = 10'000;  // then a half-open stranger is cut off
 
 inline void set_common(zmq::socket_t& socket, std::chrono::milliseconds peer_timeout) {
-  const int timeout_ms = static_cast<int>(peer_timeout.count());
+  const double peer = std::chrono::duration<double>(peer_timeout).count();
+  const auto ms = [](double seconds) { return static_cast<int>(seconds * 1000.0); };
   socket.set(zmq::sockopt::linger, 0);
   socket.set(zmq::sockopt::ipv6, true);
   socket.set(zmq::sockopt::sndhwm, kQueueMessages);
   socket.set(zmq::sockopt::rcvhwm, kQueueMessages);
-  socket.set(zmq::sockopt::handshake_ivl, kHandshakeMs);
+  socket.set(zmq::sockopt::handshake_ivl, ms(timeouts::kHandshake));
   socket.set(zmq::sockopt::tcp_keepalive, 1);
   socket.set(zmq::sockopt::tcp_keepalive_idle, 30);
   // An announced length above it ends the connection before anything is allocated.
   socket.set(zmq::sockopt::maxmsgsize, kWireMax);
-  // ZeroMQ's heartbeats keep NAT tables warm and clear dead connections away. They count whole
-  // pieces only: judging who is dead is not their business, and their patience is long.
-  const int patience_ms = std::max(60'000, 6 * timeout_ms);
-  socket.set(zmq::sockopt::heartbeat_ivl, std::clamp(timeout_ms / 3, 100, 5'000));
+  const int patience_ms = ms(timeouts::heartbeat_patience(peer));
+  socket.set(zmq::sockopt::heartbeat_ivl, ms(timeouts::heartbeat_each(peer)));
   socket.set(zmq::sockopt::heartbeat_timeout, patience_ms);
   socket.set(zmq::sockopt::heartbeat_ttl, std::min(patience_ms, 6'553'000));  // 16 bits of 0.1 s
   socket.set(zmq::sockopt::tcp_maxrt, patience_ms);

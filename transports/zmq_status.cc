@@ -6,6 +6,7 @@
 
 #include "thinwire/error.h"
 #include "transports/hub_messages_internal.h"
+#include "transports/zmq_names_internal.h"
 #include "transports/zmq_pieces_internal.h"
 #include "transports/zmq_security_internal.h"
 #include "transports/zmq_settings_internal.h"
@@ -85,6 +86,9 @@ std::optional<std::string> read_answer(const ZmqStatusOptions& options, zmq::soc
 
 std::string ask_zmq_status(const ZmqStatusOptions& options) {
   check(options);
+  const auto end = Clock::now() + options.patience;
+  Lookup lookup(parse_address(options.hub, AddressUse::dial));
+  if (!lookup.wait(options.patience) || lookup.addresses().empty()) throw Error(lookup.failure());
   zmq::context_t context;
   zmq::socket_t socket(context, zmq::socket_type::dealer);
   zmq::socket_t events(context, zmq::socket_type::pair);
@@ -95,11 +99,10 @@ std::string ask_zmq_status(const ZmqStatusOptions& options) {
   }
   events.set(zmq::sockopt::linger, 0);
   events.connect(kEvents);
-  socket.connect(normal_address(options.hub, AddressUse::dial));
+  socket.connect(lookup.addresses().front());
   const Bytes question = hub::encode(hub::AskStatus{});
   socket.send(zmq::buffer(question.data(), question.size()), zmq::send_flags::none);
 
-  const auto end = Clock::now() + options.patience;
   hub::Joiner joiner(2 * hub::kStatusMax);
   int failed = 0;
   int times = 0;

@@ -9,6 +9,13 @@ namespace thinwire {
 
 enum class LogLevel { debug, info, warn, error, off };
 
+// text: "12:34:56 info: LINE". json: an object a line with time (UTC), level and text, and what the
+// line begins with, when it does: "hub: " (from), "site NAME: " (from, site), "round N, phase P"
+// and "site NAME" (round, phase, site).
+enum class LogForm { text, json };
+void set_log_form(LogForm form);  // default: text; before any thread logs
+std::string json_line(LogLevel level, std::string_view line);
+
 void log(LogLevel level, std::string_view line);
 void set_log_level(LogLevel level);  // default: info
 

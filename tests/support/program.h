@@ -12,6 +12,7 @@
 
 #include <array>
 #include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,8 @@ struct Launch {
   std::string output = {};                    // a file that standard output goes into instead
   int signal = 0;  // sent once, as soon as standard error holds signal_when
   std::string signal_when = {};
-  int patience_s = 60;  // then it is killed and the test fails
+  std::function<void()> then = {};  // called when signal_when is there
+  int patience_s = 60;              // then it is killed and the test fails
 };
 
 struct Outcome {
@@ -124,7 +126,7 @@ inline Outcome run_program(const Launch& launch) {
   Clock::time_point begin = Clock::now();
   const Clock::time_point deadline = begin + std::chrono::seconds(launch.patience_s);
   std::array<pollfd, 2> files{{{out.read, POLLIN, 0}, {err.read, POLLIN, 0}}};
-  bool to_signal = launch.signal != 0;
+  bool to_signal = launch.signal != 0 || launch.then;
   while (files[0].fd >= 0 || files[1].fd >= 0) {
     if (Clock::now() > deadline) {
       ADD_FAILURE() << "killed after " << launch.patience_s << " s; so far: " << outcome.err;
@@ -134,7 +136,8 @@ inline Outcome run_program(const Launch& launch) {
     if (files[0].revents && !take(out.read, outcome.out)) files[0].fd = -1;
     if (files[1].revents && !take(err.read, outcome.err)) files[1].fd = -1;
     if (to_signal && outcome.err.find(launch.signal_when) != std::string::npos) {
-      ::kill(child, launch.signal);
+      if (launch.signal != 0) ::kill(child, launch.signal);
+      if (launch.then) launch.then();
       begin = Clock::now();
       to_signal = false;
     }
