@@ -78,8 +78,8 @@ class Strangers {
   // Later words win.
   Process train(const Words& more, const std::string& name) const {
     Words words{THINWIRE_PROGRAM, "train", "--method",       "distro", "--data",  dir_.path("text"),
-                "--sites",        "2",     "--batch",        "4",      "--steps", "3000",
-                "--eval-every",   "3000",  "--eval-windows", "4",      "--json"};
+                "--sites",        "2",     "--batch",        "4",      "--steps", "2000",
+                "--eval-every",   "2000",  "--eval-windows", "4",      "--json"};
     for (const char* set : {"model.width=64", "model.context=32"}) {
       words.insert(words.end(), {"--set", set});
     }
@@ -92,11 +92,19 @@ class Strangers {
     words.insert(words.end(), more.begin(), more.end());
     return train(words, name);
   }
-  Words member_words(const std::string& keys) const {
-    return {"--set",  "model.layers=1",         "--run",     "ours",
-            "--keys", dir_.path(keys + ".key"), "--hub-key", hub_key_};
+  struct Who {
+    std::string keys;
+    std::string hub_key;
+    std::string run = "ours";
+    std::string layers = "1";
+  };
+  Words words_of(const Who& who) const {
+    Words words{"--set", "model.layers=" + who.layers, "--run", who.run};
+    if (!who.keys.empty()) words.insert(words.end(), {"--keys", dir_.path(who.keys + ".key")});
+    if (!who.hub_key.empty()) words.insert(words.end(), {"--hub-key", who.hub_key});
+    return words;
   }
-  Process member(const std::string& name) const { return site(name, member_words(name)); }
+  Process member(const std::string& name) const { return site(name, words_of({name, hub_key_})); }
 
   std::string hash_of(const std::string& name, const Process& process) const {
     if (process->wait(kPatience) != 0) return "none";
@@ -105,19 +113,16 @@ class Strangers {
   }
 
   std::vector<Stranger> strangers() const {
-    const auto with = [&](const std::string& keys, const Words& more) {
-      Words words = member_words(keys);
-      words.insert(words.end(), more.begin(), more.end());
-      return words;
-    };
-    Words without_key{"--set", "model.layers=1", "--run", "ours"};
     return {
-        {"no-key", without_key, {"key"}, {"no key"}},
-        {"unlisted-key", with("site-c", {}), {"key"}, {key("site-c")}},
-        {"wrong-hub-key", with("site-a", {"--hub-key", key("site-b")}), {"key"}, {"no key"}},
-        {"wrong-run", with("site-a", {"--run", "theirs"}), {"theirs", "ours"}, {"theirs", "ours"}},
+        {"no-key", words_of({}), {"key"}, {"no key"}},
+        {"unlisted-key", words_of({"site-c", hub_key_}), {"key"}, {key("site-c")}},
+        {"wrong-hub-key", words_of({"site-a", key("site-b")}), {"key"}, {"key"}},
+        {"wrong-run",
+         words_of({"site-a", hub_key_, "theirs"}),
+         {"theirs", "ours"},
+         {"theirs", "ours"}},
         {"other-layout",
-         with("site-a", {"--set", "model.layers=2"}),
+         words_of({"site-a", hub_key_, "ours", "2"}),
          {"layers = 1", "layers = 2"},
          {"layers = 1", "layers = 2"}},
     };
