@@ -11,10 +11,13 @@ void expect_none(const FaultReport& report) {
   for (const std::string& failure : report.failures) ADD_FAILURE() << failure;
 }
 
-TEST(FarFaults, AKilledSiteStopsNobody) { expect_none(kill_sites(2, 7)); }
+TEST(FarFaults, AKilledSiteStopsNobody) {
+  expect_none(kill_sites({.moments = 2, .slack_s = 5.0, .seed = 7}));
+}
 
 TEST(FarFaults, AKilledHubThatComesBackLosesNoStep) {
-  expect_none(kill_hub({.moments = 2, .down_min_s = 0.2, .down_max_s = 1.0, .seed = 7}));
+  expect_none(
+      kill_hub({.moments = 2, .down_min_s = 0.2, .down_max_s = 1.0, .all_in = false, .seed = 7}));
 }
 
 TEST(FarFaults, AFrozenLinkLosesAndDoublesNothing) {
@@ -26,7 +29,11 @@ TEST(FarFaults, APartitionHealsIntoOneHistory) {
       {.sites_cut = 2, .seconds = 3.0, .step_ms = 100, .peer_timeout_s = 1.0, .vanish = true}));
 }
 
-TEST(FarFaults, StrangersAreRefusedAndTheRunDoesNotNotice) { expect_none(strangers()); }
+TEST(FarFaults, ChurnHarmsNobody) {
+  expect_none(churn({.seconds = 20.0, .every_s = 1.0, .peer_timeout_s = 2.0, .joins = false}));
+}
+
+TEST(FarFaults, StrangersAreRefusedAndTheRunDoesNotNotice) { expect_none(strangers(10.0)); }
 
 }  // namespace
 }  // namespace thinwire::test

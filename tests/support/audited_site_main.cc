@@ -7,6 +7,7 @@
 //   heard ROUND NUMBER=UPDATE ...
 //   unheard ROUND               what was said there is owed again
 //   step STEP LOSS STATE TIME   after it: hash of the replicated state, seconds of the steady clock
+//   took STEP                   before it the state of the other sites was taken over
 //   missed STEP                 the step was caught up with, nothing was said in it
 //   diverged STEP NUMBER ...    sites that held another state
 //   flipped STEP                a bit of a parameter was flipped before that step (--flip-at-step)
@@ -129,6 +130,24 @@ class Printer final : public Witness {
   void unheard(std::uint64_t round) override { say("unheard " + std::to_string(round)); }
 };
 
+// A toy that takes its time; steps that are caught up with need no gradient and cost none.
+class PausingModel final : public Model {
+ public:
+  PausingModel(int site, int pause) : toy_({.site = site}), pause_(pause) {}
+  std::vector<ParameterSpec> parameters() const override { return toy_.parameters(); }
+  void initialize(std::size_t index, std::uint64_t seed, Floats values) const override {
+    toy_.initialize(index, seed, values);
+  }
+  float loss_and_grad(Units& units, const Step& step) override {
+    pause_ms(pause_);
+    return toy_.loss_and_grad(units, step);
+  }
+
+ private:
+  ToyModel toy_;
+  int pause_;
+};
+
 void print(const StepReport& report, std::uint64_t state) {
   const std::string step = std::to_string(report.index);
   if (report.caught_up) say("missed " + step);
@@ -167,13 +186,15 @@ void run(const Options& options) {
   Printer printer;
   AuditedSync audited(std::move(sync), printer);
   LoopbackWorld near({});
-  ToyModel model({.site = link.site()});
+  PausingModel model(link.site(), options.step_ms);
   Trainer trainer(model, near.near(0, 0), *optimizer, audited,
                   {.schedule = SiteRunOptions{}.schedule, .sites = link.sites()});
+  std::uint64_t next = 0;
   while (trainer.steps_done() < options.steps && !leaving) {
     if (static_cast<double>(trainer.steps_done()) == options.flip_at_step) flip_a_bit(trainer);
-    pause_ms(options.step_ms);  // as long as a larger model would compute
     const StepReport report = trainer.step();
+    if (report.index != next) say("took " + std::to_string(report.index));
+    next = report.index + 1;
     print(report, trainer.state_hash());
   }
   if (leaving) return say("left " + std::to_string(trainer.steps_done()));

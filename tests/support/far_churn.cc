@@ -113,7 +113,9 @@ class Churn {
   }
   void freeze() {
     const int site = any(Life::running);
-    const double lasts = 0.5 + static_cast<double>(random_() % 1000) / 1000.0 * options_.every_s;
+    // Without joins nobody gets over more rounds than the hub keeps.
+    const double most = options_.joins ? options_.every_s : 0.5;
+    const double lasts = 0.3 + static_cast<double>(random_() % 1000) / 1000.0 * most;
     tell(site_name(site) + " is frozen for " + std::to_string(lasts) + " s");
     fleet_.site(site).signal(SIGSTOP);
     lives_[site] = Life::frozen;

@@ -15,34 +15,36 @@ std::string at(const char* what, std::uint64_t number) {
   return std::string(what) + " " + std::to_string(number);
 }
 
+// Steps or rounds; a state that is taken over before a step has the rounds before it, at most kLag
+// back.
 template <class Map>
 void no_gaps(const SiteLog& log, const Map& map, const char* what, Faults& faults) {
-  if (map.empty()) return;
-  const std::uint64_t first = map.begin()->first;
-  const std::uint64_t last = map.rbegin()->first;
-  if (last - first + 1 == map.size()) return;
-  faults.push_back(log.name + ": " + std::to_string(map.size()) + " of the " + what + "s " +
-                   std::to_string(first) + " to " + std::to_string(last));
+  constexpr std::uint64_t kLag = 9;
+  std::optional<std::uint64_t> before;
+  for (const auto& [key, value] : map) {
+    const auto taken = log.taken_over.upper_bound(before.value_or(key));
+    const bool skips = before && key != *before + 1;
+    if (skips && (taken == log.taken_over.end() || *taken > key + kLag)) {
+      faults.push_back(log.name + ": " + at(what, *before) + " is followed by " +
+                       std::to_string(key));
+    }
+    before = key;
+  }
 }
 
 void own_words(const SiteLog& log, Faults& faults) {
-  for (const auto& [round, updates] : log.heard) {
-    const auto said = log.said.find(round);
-    const bool included = updates.contains(log.number);
-    const bool owed = said != log.said.end() && !included;
-    if (included && said == log.said.end()) {
-      faults.push_back(log.name + ": is in " + at("round", round) + ", in which it said nothing");
-    }
-    if (owed && !log.unheard.contains(round)) {
+  for (std::uint64_t round : log.owed) {
+    const auto heard = log.heard.find(round);
+    if (heard != log.heard.end() && !heard->second.contains(log.number)) {
       faults.push_back(log.name + ": lost what it said in " + at("round", round));
-    }
-    if (!owed && log.unheard.contains(round)) {
-      faults.push_back(log.name + ": took back " + at("round", round) + ", which has it");
     }
   }
   for (std::uint64_t round : log.unheard) {
-    if (!log.heard.contains(round)) {
+    const auto heard = log.heard.find(round);
+    if (heard == log.heard.end()) {
       faults.push_back(log.name + ": took back " + at("round", round) + ", which it never heard");
+    } else if (heard->second.contains(log.number) || !log.said.contains(round)) {
+      faults.push_back(log.name + ": took back " + at("round", round) + ", which owes it nothing");
     }
   }
 }
@@ -64,7 +66,9 @@ void SiteLog::update() {
 template <class Value>
 void SiteLog::put(std::map<std::uint64_t, Value>& map, std::uint64_t key, const Value& value,
                   const char* what) {
-  if (!map.emplace(key, value).second) faults.push_back(name + ": twice " + at(what, key));
+  const auto [known, is_new] = map.emplace(key, value);
+  if (is_new || (!taken_over.empty() && known->second == value)) return;
+  faults.push_back(name + ": twice " + at(what, key));
 }
 
 void SiteLog::take(const std::string& line) {
@@ -83,15 +87,21 @@ void SiteLog::take(const std::string& line) {
     number = static_cast<int>(key);
   } else if (what == "said") {
     words >> text;
-    put(said, key, from_hex(text), "said");
+    if (said.contains(key) && taken_over.empty()) faults.push_back(name + ": twice " + line);
+    said[key].insert(from_hex(text));
+    owed.insert(key);
   } else if (what == "heard") {
     std::map<int, std::uint64_t> updates;
     while (words >> text) {
       updates[std::stoi(text)] = from_hex(text.substr(text.find('=') + 1));
     }
+    if (updates.contains(number)) owed.erase(key);
     put(heard, key, updates, "heard");
   } else if (what == "unheard") {
-    if (!unheard.insert(key).second) faults.push_back(name + ": twice " + at("unheard", key));
+    if (!unheard.insert(key).second) faults.push_back(name + ": twice " + line);
+    owed.erase(key);
+  } else if (what == "took") {
+    take_over(key);
   } else if (what == "step") {
     std::string loss;
     double time = 0.0;
@@ -104,6 +114,13 @@ void SiteLog::take(const std::string& line) {
   } else if (what == "flipped") {
     flipped = key;
   }
+}
+
+// What it had done from there on is undone.
+void SiteLog::take_over(std::uint64_t step) {
+  taken_over.insert(step);
+  owed.clear();
+  steps.erase(steps.lower_bound(step), steps.end());
 }
 
 std::vector<std::string> audit(const std::vector<SiteLog>& logs) {
@@ -131,7 +148,9 @@ std::vector<std::string> audit(const std::vector<SiteLog>& logs) {
                          first->second.first->name + " and " + log.name);
       }
     }
-    for (const auto& [round, update] : log.said) said[{log.number, round}].insert(update);
+    for (const auto& [round, updates] : log.said) {
+      said[{log.number, round}].insert(updates.begin(), updates.end());
+    }
   }
   std::map<std::pair<int, std::uint64_t>, std::uint64_t> applied;  // site and update: its round
   for (const auto& [round, known] : rounds) {
