@@ -24,6 +24,10 @@ TEST(FarFaults, AFrozenLinkLosesAndDoublesNothing) {
   expect_none(bad_link({.sites_cut = 1, .seconds = 3.0, .step_ms = 100, .peer_timeout_s = 1.0}));
 }
 
+TEST(FarFaults, AProxyThatStandsStillLosesAndDoublesNothing) {
+  expect_none(bad_link({.seconds = 2.0, .step_ms = 50, .peer_timeout_s = 1.0, .proxies = true}));
+}
+
 TEST(FarFaults, APartitionHealsIntoOneHistory) {
   expect_none(bad_link(
       {.sites_cut = 2, .seconds = 3.0, .step_ms = 100, .peer_timeout_s = 1.0, .vanish = true}));

@@ -3,17 +3,18 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <fstream>
-#include <sstream>
 #include <thread>
 
 #include "thinwire/error.h"
+#include "transports/descriptor_internal.h"
 
 namespace thinwire::test {
 namespace {
@@ -25,56 +26,54 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   return list;
 }
 
-void send_to(posix_spawn_file_actions_t& actions, int file, const std::string& path) {
+int open_for(const std::string& path) {
   const char* name = path.empty() ? "/dev/null" : path.c_str();
-  posix_spawn_file_actions_addopen(&actions, file, name, O_WRONLY | O_CREAT | O_APPEND, 0644);
+  return ::open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
 }
 
-struct Spawned {
-  pid_t process = -1;
-  int error = 0;
-};
-
-Spawned spawn(const ChildOptions& options) {
-  std::vector<std::string> words = options.words;
-  std::vector<std::string> environment{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin",
-                                       "LC_ALL=C", "TERM=dumb"};
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  send_to(actions, 1, options.output);
-  send_to(actions, 2, options.errors);
-  if (!options.directory.empty()) {
-    posix_spawn_file_actions_addchdir_np(&actions, options.directory.c_str());
+// Between fork and exec: system calls alone. Gives errno when there is no way on.
+int become(const ChildOptions& options, const Descriptor& out, const Descriptor& err, pid_t parent,
+           char** words, char** environment) {
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != parent) return ESRCH;
+  if (options.net_space >= 0 && ::setns(options.net_space, CLONE_NEWNET) != 0) return errno;
+  if (!options.directory.empty() && ::chdir(options.directory.c_str()) != 0) return errno;
+  const int in = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (in < 0 || ::dup2(in, 0) < 0 || ::dup2(out.number(), 1) < 0 || ::dup2(err.number(), 2) < 0) {
+    return errno;
   }
-  Spawned spawned;
-  spawned.error = ::posix_spawnp(&spawned.process, words[0].c_str(), &actions, nullptr,
-                                 pointers(words).data(), pointers(environment).data());
-  posix_spawn_file_actions_destroy(&actions);
-  return spawned;
-}
-
-// A namespace belongs to a thread, and a child is born in that of the thread which starts it.
-Spawned spawn_in(const ChildOptions& options) {
-  Spawned spawned;
-  std::thread([&] {
-    if (::setns(options.net_space, CLONE_NEWNET) == 0) {
-      spawned = spawn(options);
-    } else {
-      spawned.error = errno;
-    }
-  }).join();
-  return spawned;
+  ::execve(words[0], words, environment);
+  return errno;
 }
 
 }  // namespace
 
 Child::Child(const ChildOptions& options) {
-  const Spawned spawned = options.net_space < 0 ? spawn(options) : spawn_in(options);
-  if (spawned.error != 0) {
-    throw Error("cannot start " + options.words[0] + ": " + std::strerror(spawned.error));
+  std::vector<std::string> words = options.words;
+  std::vector<std::string> environment{"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C",
+                                       "TERM=dumb"};
+  const std::vector<char*> word_list = pointers(words);
+  const std::vector<char*> environment_list = pointers(environment);
+  const Descriptor out(open_for(options.output));
+  const Descriptor err(open_for(options.errors));
+  int ends[2];
+  if (!out || !err || ::pipe2(ends, O_CLOEXEC) != 0) {
+    throw Error("cannot start " + words[0] + ": " + std::strerror(errno));
   }
-  process_ = spawned.process;
+  Descriptor said(ends[0]);
+  Descriptor to_say(ends[1]);
+  const pid_t parent = ::getpid();
+  process_ = ::fork();
+  if (process_ == 0) {
+    const int why = become(options, out, err, parent, const_cast<char**>(word_list.data()),
+                           const_cast<char**>(environment_list.data()));
+    static_cast<void>(!::write(to_say.number(), &why, sizeof why));
+    ::_exit(127);
+  }
+  to_say.close();
+  int why = process_ < 0 ? errno : 0;
+  // Closed without a word when the program has begun.
+  if (process_ > 0 && ::read(said.number(), &why, sizeof why) > 0) reap(true);
+  if (why != 0) throw Error("cannot start " + words[0] + ": " + std::strerror(why));
 }
 
 Child::~Child() { kill(); }

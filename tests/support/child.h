@@ -1,5 +1,5 @@
-// A process that a test or bench starts, signals and ends; it does not outlive its owner. One
-// thread at a time.
+// A process that a test or bench starts, signals and ends. It outlives neither its owner nor the
+// thread that started it, whatever becomes of them. One thread at a time.
 #pragma once
 
 #include <sys/types.h>
@@ -11,7 +11,7 @@
 namespace thinwire::test {
 
 struct ChildOptions {
-  std::vector<std::string> words;  // program and arguments
+  std::vector<std::string> words;  // path of the program, arguments
   std::string output = {};         // file that standard output is appended to; empty: nowhere
   std::string errors = {};         // the same for standard error
   std::string directory = {};      // to run in
@@ -43,12 +43,9 @@ class Child {
 // Seconds of the monotonic clock, which all processes of a machine share.
 double monotonic_s();
 
-// Asks every few milliseconds until the answer is yes; false after so many seconds.
-template <class Ask>
-bool wait_until(double seconds, Ask ask);
-
 void pause_ms(int milliseconds);
 
+// Asks every few milliseconds until the answer is yes; false after so many seconds.
 template <class Ask>
 bool wait_until(double seconds, Ask ask) {
   const double end = monotonic_s() + seconds;

@@ -164,7 +164,8 @@ FaultReport kill_hub(const KillHubOptions& options) {
 FaultReport bad_link(const BadLinkOptions& options) {
   constexpr int kBefore = 10;  // steps before and after
   FaultReport report;
-  const auto wire = slow_wire(4, {.round_trip_ms = 20.0, .rate_mbit = 100.0});
+  const LabLink link{.round_trip_ms = 20.0, .rate_mbit = 100.0};
+  const auto wire = options.proxies ? proxy_wire(4, link) : slow_wire(4, link);
   const auto lasts = static_cast<std::uint64_t>(options.seconds * 1e3 / options.step_ms);
   Fleet fleet(*wire, {.steps = lasts + kBefore + 30,
                       .step_ms = options.step_ms,

@@ -41,7 +41,8 @@ struct BadLinkOptions {
   double seconds = 10.0;
   int step_ms = 200;
   double peer_timeout_s = 3.0;
-  bool vanish = false;  // packets vanish, or wait
+  bool vanish = false;   // packets vanish, or wait
+  bool proxies = false;  // what stands in where there are no namespaces
 };
 // The links of some sites are bad for a while, then good: one history, nothing lost or doubled.
 FaultReport bad_link(const BadLinkOptions& options);

@@ -26,6 +26,9 @@ class NetworkLab {
 
   // Throws Error, naming what cannot be made.
   NetworkLab(int sites, const LabLink& link);
+  ~NetworkLab();
+  NetworkLab(const NetworkLab&) = delete;
+  NetworkLab& operator=(const NetworkLab&) = delete;
 
   const NetSpace& hub_space() const { return hub_; }
   const NetSpace& site_space(int site) const { return sites_.at(site)->space; }
@@ -48,9 +51,6 @@ class NetworkLab {
   NetSpace hub_;
   std::vector<std::unique_ptr<Site>> sites_;
   std::string dir_;
-
- public:
-  ~NetworkLab();
 };
 
 }  // namespace thinwire::test
