@@ -209,7 +209,13 @@ json kill_sites_figure(const Knobs& knobs) {
 }
 
 json kill_hub_figure(const Knobs& knobs) {
-  return from(kill_hub({.moments = knobs.moments > 0 ? knobs.moments : 20, .seed = knobs.seed}));
+  json made =
+      from(kill_hub({.moments = knobs.moments > 0 ? knobs.moments : 20, .seed = knobs.seed}));
+  // Where the hub adds up itself.
+  json dense = from(kill_hub({.moments = 5, .method = "adamw", .delay = "", .seed = knobs.seed}));
+  made["value"] = made["value"].get<int>() + dense["value"].get<int>();
+  made["adamw"] = std::move(dense);
+  return made;
 }
 
 // Several of one kind; what stands beside each is kept under its name.

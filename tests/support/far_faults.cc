@@ -120,7 +120,9 @@ FaultReport kill_hub(const KillHubOptions& options) {
   const FleetOptions fleet_options{
       .steps = static_cast<std::uint64_t>(options.moments + 1) * kApart,
       .step_ms = 12,
-      .peer_timeout_s = 5.0};
+      .peer_timeout_s = 5.0,
+      .method = options.method,
+      .delay = options.delay};
   Fleet fleet(*wire, fleet_options);
   fleet.start_hub();
   fleet.start_sites();

@@ -29,6 +29,8 @@ struct KillHubOptions {
   int moments = 20;  // all in one run
   double down_min_s = 1.0;
   double down_max_s = 10.0;
+  std::string method = "distro";
+  std::string delay = "1";
   bool all_in = true;  // a site that is left out of a round, as on a busy machine, is a failure
   std::uint64_t seed = 1;
 };
