@@ -1,6 +1,7 @@
 #include "tests/support/far_wire.h"
 
 #include <cstdio>
+#include <random>
 #include <vector>
 
 #include "tests/support/tcp_proxy.h"
@@ -76,17 +77,23 @@ std::unique_ptr<FarWire> proxy_wire(int sites, const LabLink& link) {
   return std::make_unique<ProxyWire>(sites, link);
 }
 
+// Below the ports that the system gives to those who dial: one of these could be taken while a hub
+// is down, or be connected with itself by a site that dials it.
 int free_port() {
-  const int file = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  const bool bound = ::bind(file, reinterpret_cast<const sockaddr*>(&address), size) == 0 &&
-                     ::getsockname(file, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-  ::close(file);
-  if (!bound) throw Error("no port of 127.0.0.1 is free");
-  return ntohs(address.sin_port);
+  constexpr int kFirst = 20'000;
+  constexpr int kPorts = 10'000;
+  std::random_device random;
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    const Descriptor file(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const int port = kFirst + static_cast<int>(random() % kPorts);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const auto* generic = reinterpret_cast<const sockaddr*>(&address);
+    if (::bind(file.number(), generic, sizeof address) == 0) return port;
+  }
+  throw Error("no port of 127.0.0.1 is free");
 }
 
 }  // namespace thinwire::test
