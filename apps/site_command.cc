@@ -50,17 +50,6 @@ void check_site(const SiteCommand& command, const RunOptions& options) {
 
 namespace {
 
-// Links that can be stopped while they wait for the run to begin are told how; see interrupt().
-template <class Options>
-void let_stop(Options& options) {
-  if constexpr (requires { options.stop; }) options.stop = &stop_flag();
-}
-
-template <class Link>
-void interrupt_if_possible(Link& link) {
-  if constexpr (requires { link.interrupt(); }) link.interrupt();
-}
-
 // A name that is mistyped is known at once, but the DNS may come back: said, and tried again.
 void warn_of_names(const SiteCommand& command) {
   using std::chrono::milliseconds;
@@ -81,8 +70,6 @@ void warn_of_names(const SiteCommand& command) {
 
 }  // namespace
 
-void interrupt(ZmqLink& link) { interrupt_if_possible(link); }
-
 std::unique_ptr<ZmqLink> dial(const SiteCommand& command, const RunOptions& options,
                               const Text& text) {
   ZmqLinkOptions link;
@@ -97,7 +84,7 @@ std::unique_ptr<ZmqLink> dial(const SiteCommand& command, const RunOptions& opti
   link.hub_timeout = milliseconds_of("--hub-timeout", command.hub_timeout_s);
   const std::string shared = shared_settings(options, text);
   warn_of_names(command);
-  let_stop(link);
+  link.stop = &stop_flag();
   const OnStop bounded([] {});
   log_info("site " + command.site + ": waiting for the run to begin at " + command.hubs.front());
   auto opened = std::make_unique<ZmqLink>(link, hash64(std::string_view(shared)), shared);

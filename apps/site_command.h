@@ -26,9 +26,6 @@ struct SiteCommand {
 // Throws UsageError where flags contradict each other or the run.
 void check_site(const SiteCommand& command, const RunOptions& options);
 
-// Makes every call that waits for other sites throw, so that the program can end and say goodbye.
-void interrupt(ZmqLink& link);
-
 // Dials the hub and waits for all sites. Throws Error naming what differs or who did not answer.
 std::unique_ptr<ZmqLink> dial(const SiteCommand& command, const RunOptions& options,
                               const Text& text);

@@ -27,6 +27,15 @@ loss_gap             | <= 0.10 | nats/byte     | held-out loss of distro minus t
 rank_memory          | <= 64   | MiB           | memory of a rank above parameters + gradient + state, 10.9 M parameters
 far_throughput       | >= 0.3  | GB/s          | frames of 1 MB to and from the hub with CURVE, 2 sites, loopback interface
 far_dense            | >= 0.4  | ratio         | time of Gloo's ring all-reduce of 64 MB over that of ours through the hub, 2 sites
+far_equal            | <= 0    | sites         | sites of 4 over ZeroMQ whose bits differ from loopback, 300 steps, distro and adamw
+far_slow_link        | <= 5    | %             | step time of distro on 10 Mbit/s, 100 ms above that on loopback, 4 sites
+far_kill_site        | <= 0    | failures      | kill -9 of one of 4 sites at 50 random moments
+far_kill_hub         | <= 0    | failures      | kill -9 of the hub at 20 random moments, back after 1 to 10 s
+far_freeze           | <= 0    | failures      | a link frozen for 10 s: lost, doubled or differing contributions
+far_partition        | <= 0    | failures      | 2 of 4 sites cut off for 30 s: anything but one history
+far_churn            | <= 0    | failures      | divergences, and stalls over 2 x peer-timeout, in 10 minutes of churn
+far_flip             | <= 2    | rounds        | until a flipped bit of a parameter is named and repaired
+far_strangers        | <= 0    | failures      | strangers not refused within 2 s with the difference named at both ends
 build_time           | <= 600  | s             | configuring and building release from nothing, without ccache
 test_time            | <= 600  | s             | all tests of release
 LIST
@@ -39,10 +48,11 @@ measure() {
     adamw_sharded | replicas | sent_kept | bits_per_coefficient | bytes_ratio | loss_gap | rank_memory | two_ranks)
       run_json value figures_bench "$1"
       ;;
+    far_throughput | far_dense) run_json value far_bench "$1" ;;
+    far_*) run_json value far_faults_bench "$1" ;;
     extract_vs_plain) run_json ratio_plain extract_bench --json ;;
     extract_vs_pass) run_json ratio_pass extract_bench --json ;;
     train_vs_products) run_json ratio train_bench --json ;;
-    far_throughput | far_dense) run_json value far_bench "$1" ;;
     build_time) seconds clean_build ;;
     test_time) build_preset release >&2 && seconds ctest --test-dir build/release --no-tests=error -j2 ;;
   esac

@@ -51,7 +51,10 @@ is_installed() {
 # Reads "name why" lines; installs those that are missing.
 install_missing() {
   local name why root=() missing=() reasons=()
-  [[ -z ${THINWIRE_SKIP_PACKAGES:-} ]] || return 0
+  if [[ -n ${THINWIRE_SKIP_PACKAGES:-} ]]; then
+    cat >/dev/null # a writer whose reader has left dies of it
+    return 0
+  fi
   while read -r name why; do
     is_installed "$name" && continue
     missing+=("$name")

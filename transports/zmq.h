@@ -6,6 +6,7 @@
 // goes wrong in it is thrown by the next post or collect.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -35,6 +36,8 @@ struct ZmqLinkOptions {
   std::chrono::milliseconds connect_timeout{30'000};  // until the first welcome
   std::chrono::milliseconds peer_timeout{10'000};  // silence after which the hub is taken for dead
   std::chrono::milliseconds hub_timeout{120'000};  // without any hub: give up
+  // Once set every wait, in the constructor as in the ranks, throws Interrupted within a second.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 // The run cannot begin or go on without a hub: nothing of the training is lost. Exit code 4.
@@ -56,8 +59,6 @@ class ZmqLink {
   // all_reduce_mean alone: the mean is taken at the hub. Its rounds are numbered like the steps.
   Collective& collective(int rank);
   StateLink& states(int rank);  // for a site that enters late, and for those that have the state
-  // Every wait of the ranks, now and later, throws Interrupted. From any thread.
-  void interrupt();
 
  private:
   class Body;

@@ -154,21 +154,13 @@ void ZmqIo::give_up_replica(const std::string& why) {
   wake();
 }
 
-void ZmqIo::interrupt() {
-  {
-    std::lock_guard lock(mutex_);
-    interrupted_ = true;
-  }
-  changed_.notify_all();
-}
-
 Traffic ZmqIo::traffic(hub::Kind kind, int rank) const {
   std::lock_guard lock(mutex_);
   return site_.rounds().traffic(kind, static_cast<std::uint32_t>(rank));
 }
 
 void ZmqIo::throw_if_failed() const {
-  if (interrupted_) throw Interrupted("interrupted");
+  if (options_.stop && *options_.stop) throw Interrupted("stopped by the user");
   if (io_failure_) std::rethrow_exception(io_failure_);
   if (!site_.failure()) return;
   if (site_.failure()->hub_lost) throw HubLost(site_.failure()->why);

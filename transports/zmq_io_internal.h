@@ -40,7 +40,6 @@ class ZmqIo {
   RunState take(int rank);
   void at_step(int rank, std::uint64_t step, std::function<Bytes()> pack);
   void give_up_replica(const std::string& why);
-  void interrupt();
   Traffic traffic(hub::Kind kind, int rank) const;
 
  private:
@@ -67,7 +66,6 @@ class ZmqIo {
   std::condition_variable changed_;
   hub::Site site_;
   bool stopping_ = false;
-  bool interrupted_ = false;
   std::size_t takers_ = 0;       // ranks that wait for the run's state
   std::uint64_t takeovers_ = 0;  // done
   std::vector<RunState> taken_;  // of the last one, by rank

@@ -193,6 +193,5 @@ int ZmqLink::sites() const { return body_->io.sites(); }
 Exchange& ZmqLink::exchange(int rank) { return *body_->exchanges.at(rank); }
 Collective& ZmqLink::collective(int rank) { return *body_->collectives.at(rank); }
 StateLink& ZmqLink::states(int rank) { return *body_->states.at(rank); }
-void ZmqLink::interrupt() { body_->io.interrupt(); }
 
 }  // namespace thinwire

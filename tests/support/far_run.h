@@ -12,9 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "src/codec/codec.h"
+#include "tests/support/audited_sync.h"
 #include "tests/support/site_run.h"
-#include "thinwire/hash.h"
 #include "transports/zmq.h"
 
 namespace thinwire::test {
@@ -38,48 +37,16 @@ inline std::string far_site_name(int site) {
 }
 
 // What one rank of one site said, heard and had to take back, by step.
-struct AuditedRank {
-  std::map<std::uint64_t, std::uint64_t> said;  // hashes of updates
-  std::map<std::uint64_t, std::map<int, std::uint64_t>> heard;
-  std::multiset<std::uint64_t> unheard;
-};
+struct AuditedRank final : Witness {
+  std::map<std::uint64_t, std::uint64_t> words;  // hashes of the updates it said
+  std::map<std::uint64_t, std::map<int, std::uint64_t>> rounds;
+  std::multiset<std::uint64_t> owed;
 
-class AuditedSync final : public Sync {
- public:
-  AuditedSync(std::unique_ptr<Sync> sync, AuditedRank& audit)
-      : sync_(std::move(sync)), audit_(audit) {}
-  bool missed(const Step& step) const override { return sync_->missed(step); }
-  void open(Dialect dialect) override {
-    shape_ = {dialect.floats, dialect.tile_coefficients};
-    sync_->open(std::move(dialect));
+  void said(std::uint64_t round, std::uint64_t update) override { words[round] = update; }
+  void heard(std::uint64_t round, const std::map<int, std::uint64_t>& updates) override {
+    rounds[round] = updates;
   }
-  int sites() const override { return sync_->sites(); }
-  int delay() const override { return sync_->delay(); }
-  bool reduces() const override { return sync_->reduces(); }
-  Heard exchange(const Step& step, int phase, std::uint64_t state, Update mine) override {
-    if (!reduces() && !mine.empty()) audit_.said[step.index] = hash_of(mine);
-    return note(step, sync_->exchange(step, phase, state, std::move(mine)));
-  }
-  Heard listen(const Step& step, std::uint64_t state) override {
-    return note(step, sync_->listen(step, state));
-  }
-  void resume(const Step& step) override { sync_->resume(step); }
-  Traffic traffic() const override { return sync_->traffic(); }
-  std::vector<std::string> take_complaints() override { return sync_->take_complaints(); }
-
- private:
-  std::uint64_t hash_of(const Update& update) const { return hash64(encode(update, shape_)); }
-  Heard note(const Step& step, Heard heard) {
-    if (reduces() || step.index < static_cast<std::uint64_t>(delay())) return heard;
-    auto& of_round = audit_.heard[step.index - delay()];
-    for (const Contribution& one : heard.contributions) of_round[one.site] = hash_of(one.update);
-    for (const Unheard& one : heard.unheard) audit_.unheard.insert(one.said.index);
-    return heard;
-  }
-
-  std::unique_ptr<Sync> sync_;
-  AuditedRank& audit_;
-  ::thinwire::Shape shape_;
+  void unheard(std::uint64_t round) override { owed.insert(round); }
 };
 
 struct FarRunOptions {
@@ -151,20 +118,20 @@ inline void expect_nothing_lost_or_doubled(const FarOutcome& outcome, int ranks,
   const int sites = static_cast<int>(outcome.audits.size()) / ranks;
   for (int rank = 0; rank < ranks; ++rank) {
     const AuditedRank& first = outcome.audits[rank];
-    ASSERT_EQ(first.heard.size(), rounds);
+    ASSERT_EQ(first.rounds.size(), rounds);
     for (int site = 0; site < sites; ++site) {
       const AuditedRank& audit = outcome.audits[site * ranks + rank];
-      EXPECT_EQ(audit.heard, first.heard) << "site " << site;
+      EXPECT_EQ(audit.rounds, first.rounds) << "site " << site;
       for (std::uint64_t round = 0; round < rounds; ++round) {
-        const auto said = audit.said.find(round);
-        const auto& heard = first.heard.at(round);
+        const auto said = audit.words.find(round);
+        const auto& heard = first.rounds.at(round);
         const auto own = heard.find(site);
         if (own != heard.end()) {
-          ASSERT_TRUE(said != audit.said.end()) << "site " << site << ", round " << round;
+          ASSERT_TRUE(said != audit.words.end()) << "site " << site << ", round " << round;
           EXPECT_EQ(own->second, said->second) << "site " << site << ", round " << round;
         }
-        const bool owed = said != audit.said.end() && own == heard.end();
-        EXPECT_EQ(audit.unheard.count(round), owed ? 1u : 0u)
+        const bool owed = said != audit.words.end() && own == heard.end();
+        EXPECT_EQ(audit.owed.count(round), owed ? 1u : 0u)
             << "site " << site << ", round " << round;
       }
     }

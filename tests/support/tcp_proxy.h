@@ -4,7 +4,6 @@
 #pragma once
 
 #include <arpa/inet.h>
-#include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -20,6 +19,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "thinwire/error.h"
 
 namespace thinwire::test {
 
@@ -87,8 +88,10 @@ class TcpProxy {
   static int open_listener() {
     const int file = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     const sockaddr_in address = loopback(0);
-    EXPECT_EQ(::bind(file, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-    EXPECT_EQ(::listen(file, 64), 0);
+    if (::bind(file, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+        ::listen(file, 64) != 0) {
+      throw Error("the proxy cannot listen on 127.0.0.1");
+    }
     return file;
   }
 
