@@ -154,16 +154,22 @@ TEST(ZmqLink, GoesOnAtTheNextHubOfItsList) {
   SiteRunOptions run = method_run("distro", {{"delay", "1"}}, 3, 1);
   run.steps = 60;
   std::optional<RunningHub> first;
-  first.emplace(ZmqHubOptions{.listen = "tcp://127.0.0.1:0", .sites = 3});
-  RunningHub second({.listen = "tcp://127.0.0.1:0", .sites = 3});
+  const ZmqHubOptions hub{.listen = "tcp://127.0.0.1:0",
+                          .sites = 3,
+                          .min_sites = 2,
+                          .peer_timeout = milliseconds(1'000)};
+  first.emplace(hub);
+  RunningHub second(hub);
   const std::vector<std::string> hubs{first->address(), second.address()};
   std::atomic<std::uint64_t> step = 0;
   std::jthread killer([&] {
     wait_for_step(step, 20);
     first.reset();
   });
-  const FarOutcome outcome =
-      run_far({.run = run, .hubs = [&](int) { return hubs; }, .before_step = pace(3, &step)});
+  const FarOutcome outcome = run_far({.run = run,
+                                      .hubs = [&](int) { return hubs; },
+                                      .peer_timeout = milliseconds(1'000),
+                                      .before_step = pace(3, &step)});
   killer.join();
   expect_hash(outcome, run_sites(run)[0].hash);
 }

@@ -238,6 +238,11 @@ class ZmqHub::Body {
 
   void take(const std::string& peer, const char* key, ByteView bytes) {
     Result<hub::Message> message = hub::decode(bytes);
+    if (!message && hub::other_version(bytes)) {
+      refuse("version", peer, message.why());
+      return peers_.send(peer, hub::encode(hub::Refused{message.why(), true}),
+                         ZmqPeers::Haste::urgent);
+    }
     if (!message) return refuse("garbage", peer, message.why());
     if (std::holds_alternative<hub::Hello>(*message)) peers_.greeted(peer);
     send(core_.receive(now(), peer, key == nullptr ? "" : key, std::move(*message)));

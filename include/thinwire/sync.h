@@ -14,33 +14,9 @@
 
 #include "thinwire/collective.h"
 #include "thinwire/exchange.h"
-#include "thinwire/shard.h"
-#include "thinwire/step.h"
-#include "thinwire/update.h"
+#include "thinwire/heard.h"
 
 namespace thinwire {
-
-// What both ends must know to read each other's updates; all that must match between sites is in
-// `agreement` (Trainer::agreement).
-struct Dialect {
-  std::uint64_t agreement = 0;
-  int part = 0;                                  // the rank: which shard of the model this is
-  std::size_t floats = 0;                        // of the shard
-  std::vector<std::uint32_t> tile_coefficients;  // of each tile of the shard
-  UpdateForm form = {};                          // what updates may look like
-};
-
-struct Unheard {  // an update of ours that a closed round did not include
-  Step said;
-  Update update;
-};
-
-struct Heard {
-  std::vector<Contribution> contributions;  // ascending sites; empty updates are left out
-  std::vector<Unheard> unheard;             // to be taken back
-  std::vector<int> diverged;                // sites that held another replicated state than we
-  int age = 0;                              // steps since these updates were extracted
-};
 
 class Sync {
  public:
@@ -49,6 +25,7 @@ class Sync {
   // Is this step's round over already? Then this site is behind; it listens and says nothing.
   virtual bool missed(const Step&) const { return false; }
   virtual void open(Dialect dialect) = 0;  // once, by the trainer, before the first exchange
+  virtual int site() const = 0;
   virtual int sites() const = 0;
   virtual int delay() const = 0;
   virtual bool reduces() const = 0;  // dense sums, or updates gathered as they are
@@ -59,6 +36,9 @@ class Sync {
   virtual Heard listen(const Step& step, std::uint64_t state_hash);
   // The replica is now another site's at the start of `step`: nothing of this site is in flight.
   virtual void resume(const Step& step) = 0;
+  // Words beside the updates, in a phase of their own and without delay: those of all sites that
+  // were in time, ascending. A sync without frames has none.
+  virtual std::vector<SiteFrame> tell(const Step&, int /*phase*/, Bytes /*mine*/) { return {}; }
   virtual Traffic traffic() const = 0;
   // Sites whose frame could not be used, with the reason, since the last call.
   virtual std::vector<std::string> take_complaints() = 0;
@@ -68,20 +48,23 @@ class AllReduceSync final : public Sync {
  public:
   explicit AllReduceSync(Collective& far) : far_(far) {}
   void open(Dialect dialect) override;
+  int site() const override { return far_.rank(); }
   int sites() const override { return far_.size(); }
   int delay() const override { return 0; }
   bool reduces() const override { return true; }
   Heard exchange(const Step& step, int phase, std::uint64_t state_hash, Update mine) override;
   void resume(const Step&) override { agreed_ = true; }
   Traffic traffic() const override { return far_.traffic(); }
-  std::vector<std::string> take_complaints() override { return {}; }
+  std::vector<std::string> take_complaints() override;
 
  private:
   void agree();
+  void complain_of(const std::vector<int>& sites);
 
   Collective& far_;
   Dialect dialect_;
   bool agreed_ = false;
+  std::vector<std::string> complaints_;
 };
 
 class DelayedSync final : public Sync {
@@ -93,12 +76,14 @@ class DelayedSync final : public Sync {
   DelayedSync(Exchange& far, Options options);  // throws UsageError for a delay out of range
   void open(Dialect dialect) override;
   bool missed(const Step& step) const override { return far_.missed(round_of(step, 0)); }
+  int site() const override { return far_.site(); }
   int sites() const override { return far_.sites(); }
   int delay() const override { return options_.delay; }
   bool reduces() const override { return false; }
   Heard exchange(const Step& step, int phase, std::uint64_t state_hash, Update mine) override;
   Heard listen(const Step& step, std::uint64_t state_hash) override;
   void resume(const Step& step) override;
+  std::vector<SiteFrame> tell(const Step& step, int phase, Bytes mine) override;
   Traffic traffic() const override;
   std::vector<std::string> take_complaints() override;
 
@@ -111,7 +96,8 @@ class DelayedSync final : public Sync {
   Round round_of(const Step& step, int phase) const;
   Heard collect_due(Said said);  // of phase 0: in flight first
   Heard collect(const Round& round, Said said);
-  void post(const Round& round, std::uint64_t state_hash, const Update& mine);
+  void post(const Round& round, std::uint64_t state_hash, ByteView payload);
+  Bytes coded(const Update& update) const;
   void complain(const Round& round, int site, const std::string& why);
 
   Exchange& far_;

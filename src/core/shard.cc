@@ -119,45 +119,4 @@ ShardRange Shard::range(std::size_t tile_row) const {
   return {unit_offsets_[unit] + row.begin - begin, row.end - row.begin};
 }
 
-namespace {
-
-// The part of a state that belongs to one tile row: all of it where the extent is `whole`.
-ConstFloats part_of(const StateSpec& spec, ConstFloats state, const ShardRange& range,
-                    std::span<const Tile> tiles, std::size_t first_tile) {
-  switch (spec.extent) {
-    case StateExtent::elements:
-      return state.subspan(range.offset, range.size);
-    case StateExtent::coefficients:
-      return state.subspan(tiles[0].coefficients, tiles.size() * tiles[0].height * tiles[0].width);
-    case StateExtent::per_tile:
-      return state.subspan(first_tile * spec.count, tiles.size() * spec.count);
-    case StateExtent::whole:
-      break;
-  }
-  return state;
-}
-
-}  // namespace
-
-std::vector<std::uint64_t> row_hashes(const Shard& shard) {
-  const Layout& layout = shard.layout();
-  std::vector<std::uint64_t> hashes(layout.tile_rows().size(), 0);
-  std::size_t first_tile = 0;  // tiles of a shard come in the order of its tile rows
-  for (std::size_t i = 0; i < hashes.size(); ++i) {
-    const ShardRange range = shard.range(i);
-    if (range.size == 0) continue;
-    const std::size_t count = layout.blocks()[layout.tile_rows()[i].block].grid_cols();
-    const std::span<const Tile> tiles = shard.tiles().subspan(first_tile, count);
-    std::uint64_t hash = hash64(shard.params().subspan(range.offset, range.size));
-    for (const StateSpec& spec : shard.states()) {
-      if (spec.kind != StateKind::replicated) continue;
-      const ConstFloats state = shard.state(spec.name);
-      hash = hash_fold(hash, hash64(part_of(spec, state, range, tiles, first_tile)));
-    }
-    hashes[i] = hash;
-    first_tile += count;
-  }
-  return hashes;
-}
-
 }  // namespace thinwire

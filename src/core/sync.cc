@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "src/codec/codec.h"
@@ -33,6 +34,54 @@ std::string misfit(const Update& update, const UpdateForm& form) {
 }
 
 constexpr std::uint64_t kNoStateHash = 0;
+
+using Replicas = std::vector<std::pair<int, std::uint64_t>>;  // site, hash
+
+// Who differs is a matter of the frames alone where most agree, so that all sites say the same.
+void compare(const Replicas& replicas, std::uint64_t mine, Heard& heard) {
+  const auto votes = [&](std::uint64_t hash) {
+    return std::ranges::count_if(replicas, [&](const auto& one) { return one.second == hash; });
+  };
+  std::uint64_t right = mine;
+  for (const auto& [site, hash] : replicas) {
+    if (2 * votes(hash) <= std::ssize(replicas)) continue;
+    right = hash;
+    heard.of_most = site;
+    break;
+  }
+  if (right == kNoStateHash) return;
+  for (const auto& [site, hash] : replicas) {
+    if (hash != right) heard.diverged.push_back(site);
+  }
+}
+
+// A mean carries hashes too: each site has places of its own, for a 1 that tells how many the mean
+// is over, and for its hash in 16-bit numbers. n times a mean of one of them and zeros rounds to
+// it.
+constexpr std::size_t kPlaces = 5;
+
+void push_replica(std::vector<float>& values, std::uint64_t hash, int site, int sites) {
+  const std::size_t begin = values.size() + kPlaces * static_cast<std::size_t>(site);
+  values.resize(values.size() + kPlaces * static_cast<std::size_t>(sites), 0.0f);
+  values[begin] = 1.0f;
+  for (int i = 0; i < 4; ++i) values[begin + 1 + i] = static_cast<float>(hash >> (16 * i) & 0xffff);
+}
+
+Replicas replicas_in(ConstFloats places) {
+  Replicas replicas;
+  for (std::size_t site = 0; site * kPlaces < places.size(); ++site) {
+    const ConstFloats of_site = places.subspan(site * kPlaces, kPlaces);
+    if (!(of_site[0] > 0.0f && of_site[0] <= 1.0f)) continue;
+    const float members = std::nearbyint(1.0f / of_site[0]);
+    std::uint64_t hash = 0;
+    for (int i = 0; i < 4; ++i) {
+      const float quarter = std::nearbyint(of_site[1 + i] * members);
+      hash |= static_cast<std::uint64_t>(std::clamp(quarter, 0.0f, 65535.0f)) << (16 * i);
+    }
+    if (hash != kNoStateHash) replicas.emplace_back(static_cast<int>(site), hash);
+  }
+  return replicas;
+}
 
 struct Judged {
   std::uint64_t state_hash;
@@ -78,19 +127,31 @@ void AllReduceSync::agree() {
   agreed_ = true;
 }
 
+void AllReduceSync::complain_of(const std::vector<int>& sites) {
+  for (const int site : sites) {
+    complaints_.push_back("site " + std::to_string(site) +
+                          " holds another replica than most sites; replicas have diverged");
+  }
+}
+
+std::vector<std::string> AllReduceSync::take_complaints() { return std::exchange(complaints_, {}); }
+
 // The weight of a site (1: it speaks, 0: its gradient was not finite) is averaged with its values,
 // so that the mean is over the sites that spoke. Done in place: models are large.
-Heard AllReduceSync::exchange(const Step&, int, std::uint64_t, Update mine) {
+Heard AllReduceSync::exchange(const Step&, int, std::uint64_t state_hash, Update mine) {
   TW_CHECK(mine.picks.positions.empty());
   TW_CHECK(mine.dense.empty() || mine.dense.size() == dialect_.floats);
   if (!agreed_ && !far_.agreed()) agree();
   const float speaks = mine.dense.empty() ? 0.0f : 1.0f;
   mine.dense.resize(dialect_.floats, 0.0f);
   mine.dense.push_back(speaks);
+  push_replica(mine.dense, state_hash, far_.rank(), far_.size());
   far_.all_reduce_mean(mine.dense);
-  const float weight = mine.dense.back();
-  mine.dense.pop_back();
+  const float weight = mine.dense[dialect_.floats];
   Heard heard;
+  compare(replicas_in(ConstFloats(mine.dense).subspan(dialect_.floats + 1)), state_hash, heard);
+  if (!heard.diverged.empty()) complain_of(heard.diverged);
+  mine.dense.resize(dialect_.floats);
   if (weight == 0.0f || dialect_.floats == 0) return heard;
   if (weight != 1.0f) {
     for (float& value : mine.dense) value /= weight;
@@ -111,15 +172,36 @@ Round DelayedSync::round_of(const Step& step, int phase) const {
 
 Heard DelayedSync::exchange(const Step& step, int phase, std::uint64_t state_hash, Update mine) {
   const Round round = round_of(step, phase);
-  post(round, state_hash, mine);
+  post(round, state_hash, coded(mine));
   Said said{step, state_hash, std::move(mine)};
   if (phase > 0) return collect(round, std::move(said));
   return collect_due(std::move(said));
 }
 
-void DelayedSync::post(const Round& round, std::uint64_t state_hash, const Update& mine) {
+Bytes DelayedSync::coded(const Update& update) const {
+  return encode(update, {dialect_.floats, dialect_.tile_coefficients});
+}
+
+void DelayedSync::post(const Round& round, std::uint64_t state_hash, ByteView payload) {
   const Header header{dialect_.agreement, round, far_.site(), dialect_.part, state_hash};
-  far_.post(round, seal(header, encode(mine, {dialect_.floats, dialect_.tile_coefficients})));
+  far_.post(round, seal(header, payload));
+}
+
+std::vector<SiteFrame> DelayedSync::tell(const Step& step, int phase, Bytes mine) {
+  const Round round = round_of(step, phase);
+  post(round, kNoStateHash, mine);
+  std::vector<SiteFrame> words;
+  for (const SiteFrame& frame : far_.collect(round).frames) {
+    const Expected expected{dialect_.agreement, round, frame.site, dialect_.part};
+    const Result<Opened> opened = thinwire::open(frame.bytes, expected);
+    if (opened) {
+      words.push_back({frame.site, Bytes(opened->payload.begin(), opened->payload.end())});
+    } else {
+      ++refused_;
+      complain(round, frame.site, "refused: " + opened.why());
+    }
+  }
+  return words;
 }
 
 // The rounds before this step whose results are still to be applied: the others may wait for a word
@@ -130,7 +212,7 @@ void DelayedSync::resume(const Step& step) {
   for (std::uint64_t index = step.index - delay; index < step.index; ++index) {
     Step before = step;
     before.index = index;
-    if (!far_.missed(round_of(before, 0))) post(round_of(before, 0), kNoStateHash, {});
+    if (!far_.missed(round_of(before, 0))) post(round_of(before, 0), kNoStateHash, coded({}));
     in_flight_.push_back({before, kNoStateHash, {}});
   }
 }
@@ -158,6 +240,7 @@ void DelayedSync::complain(const Round& round, int site, const std::string& why)
 Heard DelayedSync::collect(const Round& round, Said said) {
   Heard heard;
   bool included = false;
+  Replicas replicas;
   for (const SiteFrame& frame : far_.collect(round).frames) {
     Result<Judged> judged = judge(frame, round, dialect_);
     if (!judged) {
@@ -165,15 +248,18 @@ Heard DelayedSync::collect(const Round& round, Said said) {
       complain(round, frame.site, "refused: " + judged.why());
       continue;
     }
-    const bool known = judged->state_hash != kNoStateHash && said.state_hash != kNoStateHash;
-    if (known && judged->state_hash != said.state_hash) {
-      heard.diverged.push_back(frame.site);
-      complain(round, frame.site, "holds other parameters than this site; replicas have diverged");
-    }
+    if (judged->state_hash != kNoStateHash) replicas.emplace_back(frame.site, judged->state_hash);
     included = included || frame.site == far_.site();
     if (!judged->update.empty()) {
       heard.contributions.push_back({frame.site, std::move(judged->update)});
     }
+  }
+  compare(replicas, said.state_hash, heard);
+  for (const int site : heard.diverged) {
+    complain(round, site,
+             heard.of_most < 0 ? "holds another replica than this site, and no majority says which "
+                                 "is right; replicas have diverged"
+                               : "holds another replica than most sites");
   }
   if (!included && !said.update.empty()) {
     heard.unheard.push_back({said.step, std::move(said.update)});

@@ -1,15 +1,18 @@
 #include "thinwire/trainer.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <ctime>
 #include <limits>
 #include <utility>
 #include <vector>
 
 #include "src/codec/dense.h"
+#include "src/core/repair.h"
 #include "src/core/replica.h"
 #include "src/core/site_math.h"
 #include "src/core/unit_store.h"
@@ -94,15 +97,18 @@ class Trainer::Body {
   std::uint64_t index_ = 0;
   std::uint64_t skipped_ = 0;
   bool took_over_ = false;
+  std::uint64_t repaired_before_ = 0;  // rounds below were said before the last repair
 
  private:
   Dialect dialect() const;
   StepReport one_step();
   void take_over();
+  Bytes pack() const;
   bool missed(const Step& step);
   Update compute(const Step& step, StepReport& report);
   Update extract(Step step, StepReport& report);
   Heard exchange(const Step& step, int phase, Update mine, StepReport& report);
+  void repair(const Step& step, const Heard& heard);
   Update apply(Step step, const Heard& heard, StepReport& report);
 };
 
@@ -148,10 +154,21 @@ StepReport Trainer::Body::step() {
   }
 }
 
+// The replica, and which rounds a repair has made old news.
+Bytes Trainer::Body::pack() const {
+  Bytes bytes = pack_replica(shard_);
+  const ByteView tail = std::as_bytes(std::span(&repaired_before_, 1));
+  bytes.insert(bytes.end(), tail.begin(), tail.end());
+  return bytes;
+}
+
 // What this site owed to the others went with its replica: it may have been heard.
 void Trainer::Body::take_over() {
   const RunState state = options_.states->take();
-  unpack_replica(state.bytes, shard_);
+  const std::size_t tail = sizeof repaired_before_;
+  if (state.bytes.size() < tail) throw Error("the run's state is cut short");
+  unpack_replica(ByteView(state.bytes).first(state.bytes.size() - tail), shard_);
+  std::memcpy(&repaired_before_, state.bytes.data() + state.bytes.size() - tail, tail);
   index_ = state.step;
   took_over_ = true;
   units_.take_from(shard_.params());
@@ -162,7 +179,7 @@ void Trainer::Body::take_over() {
 }
 
 StepReport Trainer::Body::one_step() {
-  if (options_.states) options_.states->at_step(index_, [this] { return pack_replica(shard_); });
+  if (options_.states) options_.states->at_step(index_, [this] { return pack(); });
   Step step;
   step.index = index_;
   step.lr = options_.schedule.at(index_);
@@ -236,12 +253,31 @@ Heard Trainer::Body::exchange(const Step& step, int phase, Update mine, StepRepo
     return heard;
   }
   const double wall = wall_s();
-  const std::uint64_t state = sync_.reduces() ? 0 : shard_hash(shard_);
+  const std::uint64_t state = shard_hash(shard_);
   heard = report.caught_up && phase == 0 ? sync_.listen(step, state)
                                          : sync_.exchange(step, phase, state, std::move(mine));
-  report.exchange_s += wall_s() - wall;
   for (const std::string& complaint : sync_.take_complaints()) log_warn(complaint);
+  if (phase == 0) repair(step, heard);
+  report.exchange_s += wall_s() - wall;
   return heard;
+}
+
+// One decision for all ranks of the site. What was said up to a repair was said before it, and says
+// nothing of the replica after it.
+void Trainer::Body::repair(const Step& step, const Heard& heard) {
+  const std::uint64_t round = step.index - std::min<std::uint64_t>(heard.age, step.index);
+  const bool news = heard.of_most >= 0 && !heard.diverged.empty() && round >= repaired_before_;
+  std::array<float, 1> share{news ? 1.0f : 0.0f};
+  if (near_.size() > 1) near_.all_reduce_mean(share);
+  if (share[0] == 0.0f) return;
+  repaired_before_ = step.index + 1;
+  if (!sync_.reduces()) {
+    repair_replica(step, sync_.site(), news ? heard : Heard{}, sync_, shard_);
+    return;
+  }
+  // A mean carries no rows: such a site takes the whole state over, if there is a way.
+  const bool mine = std::ranges::count(heard.diverged, sync_.site()) > 0;
+  if (mine && options_.states) options_.states->give_up_replica("differs from most sites");
 }
 
 Update Trainer::Body::apply(Step step, const Heard& heard, StepReport& report) {

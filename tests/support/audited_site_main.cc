@@ -190,9 +190,9 @@ void run(const Options& options) {
   AuditedSync audited(std::move(sync), printer);
   LoopbackWorld near({});
   PausingModel model(link.site(), options.step_ms);
-  Trainer trainer(model, near.near(0, 0), *optimizer, audited,
-                  {.schedule = SiteRunOptions{}.schedule, .sites = link.sites(),
-                   .states = &link.states(0)});
+  Trainer trainer(
+      model, near.near(0, 0), *optimizer, audited,
+      {.schedule = SiteRunOptions{}.schedule, .sites = link.sites(), .states = &link.states(0)});
   while (trainer.steps_done() < options.steps && !leaving) {
     if (static_cast<double>(trainer.steps_done()) == options.flip_at_step) flip_a_bit(trainer);
     const StepReport report = trainer.step();

@@ -34,6 +34,10 @@ class AuditedSync final : public Sync {
     shape_ = {dialect.floats, dialect.tile_coefficients};
     sync_->open(std::move(dialect));
   }
+  int site() const override { return sync_->site(); }
+  std::vector<SiteFrame> tell(const Step& step, int phase, Bytes mine) override {
+    return sync_->tell(step, phase, std::move(mine));
+  }
   int sites() const override { return sync_->sites(); }
   int delay() const override { return sync_->delay(); }
   bool reduces() const override { return sync_->reduces(); }
