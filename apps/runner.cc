@@ -103,6 +103,10 @@ class Run {
   // Of the run's sites, the number of the one that is played here as `site`.
   int number_of(int site) const { return job_.link == nullptr ? site : job_.link->site(); }
 
+  std::size_t part_of(int site, int rank) const {
+    return static_cast<std::size_t>(number_of(site) * options_.ranks + rank);
+  }
+
   RankResult& at(int site, int rank) { return ranks_[site * options_.ranks + rank]; }
 
   Traits traits() const {
@@ -160,7 +164,7 @@ class Run {
     Gpt model(options_.model, job_.text,
               {.seed = job_.seed,
                .global_batch = static_cast<std::size_t>(options_.batch),
-               .part = static_cast<std::size_t>(number_of(site) * options_.ranks + rank),
+               .part = part_of(site, rank),
                .parts = static_cast<std::size_t>(options_.sites) * options_.ranks,
                .held_out_windows = static_cast<std::size_t>(options_.eval_windows)});
     TrainerOptions trainer_options{.schedule = options_.schedule,
@@ -184,6 +188,7 @@ class Run {
       }
       if (step >= options_.steps || should_stop(step)) break;
       const Clock::time_point begin = Clock::now();
+      if (job_.link) model.set_part(part_of(site, rank));
       const StepReport report = trainer.step();
       mine.train_s += seconds_since(begin);
       mine.compute_s += report.compute_s;

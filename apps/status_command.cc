@@ -27,15 +27,14 @@ std::string plain(std::string text, std::size_t most) {
 
 std::string site_line(const Json& site) {
   const bool numbered = !site.at("number").is_null();  // not before the run begins
-  const char* state = site.at("active").get<bool>() ? "active" : numbered ? "gone" : "waits";
-  return fmt::format("{:<17}{:>4} {:<6}{:>8}{:>6}{:>10}{:>10}{:>9}{:>9}\n",
-                     plain(site.at("name").get<std::string>(), 17),
-                     numbered ? fmt::to_string(site.at("number").get<std::int64_t>()) : "-", state,
-                     site.at("step").get<std::uint64_t>(), site.at("lag").get<std::int64_t>(),
-                     bytes_text(site.at("bytes_up").get<double>()),
-                     bytes_text(site.at("bytes_down").get<double>()),
-                     seconds_text(site.at("last_seen_s").get<double>()),
-                     site.at("left_out").get<std::uint64_t>());
+  return fmt::format(
+      "{:<15}{:>4} {:<11}{:>7}{:>5}{:>10}{:>10}{:>8}{:>9}\n",
+      plain(site.at("name").get<std::string>(), 15),
+      numbered ? fmt::to_string(site.at("number").get<std::int64_t>()) : "-",
+      plain(site.at("state").get<std::string>(), 11), site.at("step").get<std::uint64_t>(),
+      site.at("lag").get<std::int64_t>(), bytes_text(site.at("bytes_up").get<double>()),
+      bytes_text(site.at("bytes_down").get<double>()),
+      seconds_text(site.at("last_seen_s").get<double>()), site.at("left_out").get<std::uint64_t>());
 }
 
 std::string refused_lines(const Json& refused) {
@@ -51,13 +50,15 @@ std::string table_of(const Json& status) {
       "run {}, epoch {}, {}\n", plain(status.at("run").get<std::string>(), 40),
       status.at("epoch").get<std::uint64_t>(),
       status.at("begun").get<bool>()
-          ? fmt::format("round {} is open", status.at("first_open_round").get<std::uint64_t>())
+          ? fmt::format(
+                "round {} is open{}", status.at("first_open_round").get<std::uint64_t>(),
+                status.at("stands_still").get<bool>() ? ", too few sites: it stands still" : "")
           : fmt::format("the run has not begun, sites so far: {}", status.at("sites").size()));
   text += fmt::format("rounds closed {}, of which by deadline {}\n\n",
                       status.at("rounds_closed").get<std::uint64_t>(),
                       status.at("closed_by_deadline").get<std::uint64_t>());
-  text += fmt::format("{:<17}{:>4} {:<6}{:>8}{:>6}{:>10}{:>10}{:>9}{:>9}\n", "site", "no.", "state",
-                      "step", "lag", "up", "down", "seen", "left out");
+  text += fmt::format("{:<15}{:>4} {:<11}{:>7}{:>5}{:>10}{:>10}{:>8}{:>9}\n", "site", "no.",
+                      "state", "step", "lag", "up", "down", "seen", "left out");
   for (const Json& site : status.at("sites")) text += site_line(site);
   return text + refused_lines(status.at("refused"));
 }

@@ -197,6 +197,12 @@ void Gpt::Workspace::backward(Units& units) {
   hand_over(units, 0);
 }
 
+void Gpt::set_part(std::size_t part) {
+  BatchOptions batch = batch_;
+  batch.part = part;
+  batch_ = validated(batch);
+}
+
 Gpt::Gpt(GptOptions options, const Text& text, BatchOptions batch)
     : options_(validated(options)), batch_(validated(batch)) {
   text.require(options_.context);

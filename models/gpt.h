@@ -65,6 +65,8 @@ class Gpt final : public Model {
   // N(0, 0.02), residual projections N(0, 0.02 / sqrt(2 layers)), gains 1, biases 0.
   void initialize(std::size_t index, std::uint64_t seed, Floats values) const override;
   float loss_and_grad(Units& units, const Step& step) override;
+  // From the next step on, as when its site comes back to another place. Throws as the constructor.
+  void set_part(std::size_t part);
 
   // Mean nats per byte over held-out windows [first, first + count) of held_out_windows; no
   // gradient.

@@ -97,7 +97,7 @@ TEST_F(CliHub, StatusShowsTheRunWithin80Columns) {
 
   const Outcome table = run({"status", "--hub", hub->address()});
   EXPECT_EQ(table.code, 0) << table.err;
-  EXPECT_NE(table.out.find("\namsterdam-with-.."), std::string::npos) << table.out;
+  EXPECT_NE(table.out.find("\namsterdam-wit.. "), std::string::npos) << table.out;
   EXPECT_NE(table.out.find("\n  garbage "), std::string::npos) << table.out;
   std::istringstream lines(table.out);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
@@ -117,7 +117,7 @@ TEST_F(CliHub, StatusShowsWhoIsThereBeforeTheRunBegins) {
   EXPECT_EQ(table.code, 0) << table.err;
   EXPECT_NE(table.out.find("the run has not begun, sites so far: 1"), std::string::npos)
       << table.out;
-  EXPECT_NE(table.out.find("\na                   - waits "), std::string::npos) << table.out;
+  EXPECT_NE(table.out.find("\na                 - waits "), std::string::npos) << table.out;
 }
 
 TEST_F(CliHub, StatusNeedsAKeyThatTheHubKnows) {

@@ -156,8 +156,11 @@ class World {
 
   // Sites that have the run's state and can give it; with the last one it is lost.
   int holders() const {
-    return static_cast<int>(std::count_if(players_.begin(), players_.end(), [](const Player& one) {
-      return !one.dead && !one.frozen && one.site->begun() && !one.site->outdated();
+    std::uint64_t most = 0;
+    for (const Player& one : players_) most = std::max(most, one.collected);
+    return static_cast<int>(std::count_if(players_.begin(), players_.end(), [&](const Player& one) {
+      const bool near = one.collected + 8 > most;
+      return near && !one.dead && !one.frozen && one.site->begun() && !one.site->outdated();
     }));
   }
   std::string status() const { return hubs_[0]->status_json(now_); }
@@ -317,7 +320,7 @@ class World {
     Site& site = *player.site;
     if (!site.outdated()) return false;
     if (!site.state().complete()) return true;
-    const std::vector<RunState> states = site.resume();
+    const std::vector<RunState> states = site.resume(options_.delay);
     for (std::uint32_t part = 0; part < options_.parts; ++part) {
       EXPECT_EQ(states[part].bytes.size(), options_.state_bytes);
       player.replica[part] = replica_in(states[part].bytes);

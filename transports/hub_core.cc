@@ -3,6 +3,7 @@
 
 #include "transports/hub_body_internal.h"
 #include "transports/hub_core_internal.h"
+#include "transports/timeouts_internal.h"
 
 namespace thinwire::hub {
 namespace {
@@ -52,7 +53,10 @@ void Core::Body::from_site(Site& site, Message message) {
         site, Pong{epoch_, site.active || !begun_, token(), first_open(), site.awaited || !begun_});
   }
   if (std::holds_alternative<Bye>(message)) {
-    if (!begun_) return forget(site.name);
+    if (!begun_) {
+      log("site " + site.name + " says goodbye before the run begins");
+      return forget(std::string(site.name));
+    }
     site.left = true;
     return leave(site, "says goodbye");
   }
@@ -106,7 +110,7 @@ std::vector<Out> Core::Body::settle() {
 void Core::Body::forgive_own_stall(double now) {
   const double stall = now - due_;
   now_ = std::max(now_, now);
-  if (!(stall > std::min(1.0, options_.peer_timeout_s / 4.0))) return;
+  if (!(stall > timeouts::own_stall(options_.peer_timeout_s))) return;
   for (auto& [name, site] : sites_) site.last_seen = now_;
   for (auto& [key, round] : open_) round.first = std::min(now_, round.first + stall);
   log("the hub itself stood still for " + std::to_string(stall) + " s");
@@ -115,9 +119,13 @@ void Core::Body::forgive_own_stall(double now) {
 double Core::Body::next_tick() const {
   double next = kNever;
   for (const auto& [name, site] : sites_) {
-    if (site.active || !begun_) next = std::min(next, site.last_seen + options_.peer_timeout_s);
+    if (site.active || !begun_)
+      next = std::min(next, site.last_seen + timeouts::site_dead(options_.peer_timeout_s));
   }
-  if (!begun_) return std::min(next, std::min(evidence_at(), enough_at_) + options_.peer_timeout_s);
+  if (!begun_) {
+    const double since = std::min(evidence_at(), enough_at_);
+    return std::min(next, since + timeouts::restart_wait(options_.peer_timeout_s));
+  }
   for (const auto& [key, fetch] : fetches_) next = std::min(next, fetch.again);
   if (!enough()) return next;
   std::set<Kind> seen;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "transports/hub_messages_internal.h"
+#include "transports/timeouts_internal.h"
 
 namespace thinwire::hub {
 
@@ -31,7 +32,7 @@ struct CoreOptions {
   // A round closes this long after its first post at the latest; before that, after `patience`
   // times the median time that recent rounds took to be complete, but not below `shortest_s`.
   double round_deadline_s = 60.0;
-  double patience = 4.0;
+  double patience = timeouts::kRoundPatience;
   double shortest_s = 1.0;
   std::size_t rounds_kept = 64;  // closed rounds kept for sites that are behind
   // Of all frames held; the oldest closed rounds go first.

@@ -3,6 +3,7 @@
 
 #include "transports/hub_body_internal.h"
 #include "transports/hub_difference_internal.h"
+#include "transports/timeouts_internal.h"
 
 namespace thinwire::hub {
 namespace {
@@ -62,8 +63,10 @@ void Core::Body::hello_again(Site& site, const Peer& peer, const std::string& ke
   site.bytes_up += encoded_size(hello);
   site.last_seen = now_;
   site.next_round = hello.next_round;
-  // One that was never welcomed does not know yet that it must take the state over.
-  if (hello.number != kNoNumber || site.taking != kAnyStep) site.taking = hello.taking;
+  // One that never heard that it must take the state over says nothing of it; the verdict stands.
+  const bool done = site.takeover && hello.taking == kNoStep && hello.taken == site.takeover->step;
+  if (done && site.active) arrived(site);
+  if (done || hello.taking != kNoStep) site.taking = hello.taking;
   if (!begun_) return;
   // Where it asks for the state, and the hub knows of no takeover, its replica has gone wrong.
   if (site.active && (site.takeover || hello.taking == kNoStep)) return welcome(site);
@@ -219,7 +222,7 @@ void Core::Body::try_to_begin() {
   enough_at_ = enough ? std::min(enough_at_, now_) : kNever;
   const bool fresh = evidence_at() == kNever;
   const double since = fresh ? enough_at_ : evidence_at();
-  if (!all && now_ < since + options_.peer_timeout_s) return;
+  if (!all && now_ < since + timeouts::restart_wait(options_.peer_timeout_s)) return;
   const bool holders = std::any_of(sites_.begin(), sites_.end(), [](const auto& entry) {
     return entry.second.number != kNoNumber && entry.second.taking == kNoStep;
   });
@@ -359,7 +362,8 @@ void Core::Body::check_liveness() {
   std::vector<std::string> silent;
   for (const auto& [name, site] : sites_) {
     const bool awaited = site.active || !begun_;
-    if (awaited && now_ >= site.last_seen + options_.peer_timeout_s) silent.push_back(name);
+    if (awaited && now_ >= site.last_seen + timeouts::site_dead(options_.peer_timeout_s))
+      silent.push_back(name);
   }
   for (const std::string& name : silent) {
     if (begun_) {

@@ -54,6 +54,7 @@ void fields(Io& io, M& m) {
   io.number(m.epoch);
   io.number(m.hubs);
   io.number(m.taking);
+  io.number(m.taken);
 }
 template <class Io, Is<Fetch> M>
 void fields(Io& io, M& m) {

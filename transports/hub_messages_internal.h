@@ -79,6 +79,7 @@ struct Hello {
   std::uint32_t hubs = 1;            // how many it knows
   // It must take the state over, and has begun with that of this step (kAnyStep: with none).
   std::uint64_t taking = kNoStep;
+  std::uint64_t taken = kNoStep;  // the step of the state that it has taken over last
 };
 struct Post {
   Slot slot;

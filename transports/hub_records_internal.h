@@ -101,6 +101,7 @@ struct Retrieval {
   std::vector<std::optional<Bundle>> parts;
   const Site* asked = nullptr;
   double again = 0.0;  // when to ask the next one
+  int asked_times = 0;
 };
 
 }  // namespace thinwire::hub

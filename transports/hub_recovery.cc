@@ -3,12 +3,13 @@
 #include <algorithm>
 
 #include "transports/hub_body_internal.h"
+#include "transports/timeouts_internal.h"
 
 namespace thinwire::hub {
 namespace {
 
-constexpr double kAskAgainS = 1.0;
 constexpr std::size_t kHistoryMax = 1024;
+constexpr int kAsksMax = 30;  // for a round; a large one takes its time
 
 bool equal(const std::vector<SiteFrame>& a, const std::vector<SiteFrame>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
@@ -100,7 +101,8 @@ bool Core::Body::ask(const Key& key, Retrieval& fetch) {
   const bool wrap = last == holders.end() || last + 1 == holders.end();
   Site& next = wrap ? *holders.front() : **(last + 1);
   fetch.asked = &next;
-  fetch.again = now_ + kAskAgainS;
+  fetch.again = now_ + timeouts::kMissingEach;
+  ++fetch.asked_times;
   for (std::uint32_t part = 0; part < fetch.parts.size(); ++part) {
     if (!fetch.parts[part]) send(next, Missing{slot_of(key, part)});
   }
@@ -110,6 +112,13 @@ bool Core::Body::ask(const Key& key, Retrieval& fetch) {
 void Core::Body::ask_again() {
   for (auto it = fetches_.begin(); it != fetches_.end();) {
     Retrieval& fetch = it->second;
+    if (fetch.asked_times > kAsksMax) {  // who needs it takes the state over
+      kept_from_ = std::max(kept_from_, it->first.number + 1);
+      log("round " + std::to_string(it->first.number) + ": nobody has kept its result");
+      for (const auto& part : fetch.parts) bytes_fetched_ -= part ? frame_bytes(*part) : 0;
+      it = fetches_.erase(it);
+      continue;
+    }
     const bool due = !fetch.asked->active || now_ >= fetch.again;
     if (!due || ask(it->first, fetch)) {
       ++it;

@@ -242,6 +242,7 @@ void Core::Body::keep(const Key& key, ClosedRound round) {
   round.bytes = frame_bytes(round.parts);
   std::uint64_t hash = 0;
   for (const auto& frames : round.parts) hash = fold_result(hash, frames, round.absent);
+  history_.erase(key);  // whoever had another result has left before it was fetched
   learn(key, hash);
   bytes_closed_ += round.bytes;
   closed_[key] = std::move(round);

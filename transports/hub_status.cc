@@ -44,6 +44,14 @@ std::uint64_t lag(const Site& site, std::uint64_t first_open) {
   return first_open > site.step ? first_open - site.step : 0;
 }
 
+std::string state_of(const Site& site) {
+  if (site.takeover) return "taking over";
+  if (site.awaited) return "in";
+  if (site.active) return "catching up";
+  if (site.left) return "left";
+  return site.number == kNoNumber ? "waits" : "gone";
+}
+
 class Metrics {
  public:
   void declare(const std::string& name, const std::string& type, const std::string& help) {
@@ -77,9 +85,9 @@ std::string Core::Body::status_json(double now) const {
     sites += sites.empty() ? "{" : ",{";
     sites += field("name", quoted(name)) + "," +
              field("number", site.number == kNoNumber ? "null" : number(site.number)) + "," +
-             field("active", boolean(site.active)) + "," + field("step", number(site.step)) + "," +
-             field("lag", number(lag(site, first))) + "," +
-             field("bytes_up", number(site.bytes_up)) + "," +
+             field("active", boolean(site.active)) + "," + field("state", quoted(state_of(site))) +
+             "," + field("step", number(site.step)) + "," + field("lag", number(lag(site, first))) +
+             "," + field("bytes_up", number(site.bytes_up)) + "," +
              field("bytes_down", number(site.bytes_down)) + "," +
              field("last_seen_s", seconds(std::max(0.0, now - site.last_seen))) + "," +
              field("left_out", number(site.left_out)) + "," +
@@ -88,10 +96,12 @@ std::string Core::Body::status_json(double now) const {
   std::string refused;
   for (const auto& [reason, count] : refused_)
     refused += (refused.empty() ? "" : ",") + quoted(reason) + ":" + number(count);
+  const bool still = begun_ && !enough();
   return "{" + field("run", quoted(options_.run)) + "," + field("hub", number(options_.hub)) + "," +
          field("epoch", number(epoch_)) + "," + field("begun", boolean(begun_)) + "," +
-         field("first_open_round", number(first)) + "," +
-         field("rounds_closed", number(rounds_closed_)) + "," +
+         field("places", number(static_cast<std::uint64_t>(options_.sites))) + "," +
+         field("stands_still", boolean(still)) + "," + field("first_open_round", number(first)) +
+         "," + field("rounds_closed", number(rounds_closed_)) + "," +
          field("closed_by_deadline", number(closed_by_deadline_)) + "," +
          field("sites", "[" + sites + "]") + "," + field("refused", "{" + refused + "}") + "}";
 }

@@ -24,6 +24,7 @@ bool Core::Body::start_takeover(Site& site, const std::string& why) {
   site.awaited = false;
   site.claims = {};
   drop_posts(site);
+  if (site.taking == kNoStep) site.taking = kAnyStep;
   if (!choose_state(site)) {
     site.takeover.reset();
     site.active = false;
@@ -64,12 +65,19 @@ bool Core::Body::choose_state(Site& site) {
     takeover.step = site.taking;
     for (const Site* one : donors) takeover.donors.push_back(one->number);
     site.takeover = std::move(takeover);
+    // Rounds that it will need and that the sites do not keep for as long as the rest may take.
+    for (const auto& [key, hash] : history_) {
+      if (key.number >= less(site.taking, kDelayMax) && held(key)) fetch(key);
+    }
     return true;
   }
   if (tries == 0) {
     for (const Site* one : numbered_) {
       if (!one || one == &site || !one->active || !one->takeover) continue;
-      if (one->takeover->donors.empty() || !usable(one->takeover->step)) continue;
+      const bool given = std::ranges::any_of(one->takeover->donors, [&](std::uint32_t number) {
+        return numbered_[number] != &site && std::ranges::count(donors, numbered_[number]) > 0;
+      });
+      if (!given || !usable(one->takeover->step)) continue;
       site.takeover = one->takeover;  // the copy is there
       return true;
     }

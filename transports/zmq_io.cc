@@ -127,14 +127,14 @@ void ZmqIo::give_state(std::unique_lock<std::mutex>& lock, int rank) {
 }
 
 // The last rank to come switches the site over: until then others may still collect old rounds.
-RunState ZmqIo::take(int rank) {
+RunState ZmqIo::take(int rank, int in_flight) {
   std::unique_lock lock(mutex_);
   const std::uint64_t before = takeovers_;
   ++takers_;
   while (takeovers_ == before) {
     throw_if_failed();
     if (takers_ == packs_.size() && site_.state().complete()) {
-      taken_ = site_.resume();
+      taken_ = site_.resume(static_cast<std::uint64_t>(in_flight));
       takers_ = 0;
       ++takeovers_;
       wake();

@@ -37,7 +37,7 @@ class ZmqIo {
   bool missed(const hub::Slot& slot) const;
 
   bool enters_late() const;
-  RunState take(int rank);
+  RunState take(int rank, int in_flight);
   void at_step(int rank, std::uint64_t step, std::function<Bytes()> pack);
   void give_up_replica(const std::string& why);
   Traffic traffic(hub::Kind kind, int rank) const;

@@ -149,8 +149,8 @@ class RankStates final : public StateLink {
   RankStates(ZmqIo& link, RankCollective& collective, int rank)
       : link_(link), collective_(collective), rank_(rank) {}
   bool enters_late() const override { return link_.enters_late(); }
-  RunState take() override {
-    RunState state = link_.take(rank_);
+  RunState take(int in_flight) override {
+    RunState state = link_.take(rank_, in_flight);
     collective_.begin_at(state.step);
     return state;
   }

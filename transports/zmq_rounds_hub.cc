@@ -13,7 +13,6 @@ namespace {
 // The hub takes no round further than this ahead of the first open one; and a site keeps no result
 // that it did not ask for further than this ahead of its ranks.
 constexpr std::uint64_t kAhead = 16;
-constexpr std::uint64_t kDelayMax = 8;  // rounds in flight at the start of a step
 
 // The frame is lent to the message, not copied.
 Bytes encode_post(const Slot& slot, Bytes& frame) {
@@ -58,12 +57,12 @@ void SiteRounds::welcome(std::uint32_t site, std::uint64_t next_round, bool othe
   }
 }
 
-void SiteRounds::restart(std::uint32_t site, std::uint64_t step, std::uint64_t next_round) {
+void SiteRounds::restart(std::uint32_t site, std::uint64_t first, std::uint64_t next_round) {
   site_ = site;
   rounds_.clear();
   courses_ = {};
   for (Course& course : courses_) course.open = next_round;
-  first_ = step > kDelayMax ? step - kDelayMax : 0;
+  first_ = first;
 }
 
 void SiteRounds::heard_open(std::uint64_t next_round) {

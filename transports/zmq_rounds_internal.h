@@ -40,8 +40,9 @@ class SiteRounds {
 
   // Everything is to be said again. Another hub may not know of all that an earlier one closed.
   void welcome(std::uint32_t site, std::uint64_t next_round, bool other_hub);
-  // The state of that step was taken over: nothing that was here counts any more.
-  void restart(std::uint32_t site, std::uint64_t step, std::uint64_t next_round);
+  // A state was taken over that lacks the results from round `first` on: nothing that was here
+  // counts any more.
+  void restart(std::uint32_t site, std::uint64_t first, std::uint64_t next_round);
   void heard_open(std::uint64_t next_round);  // the hub has closed all rounds before
   void taken(const Slot& slot);
   // Returns why the result cannot be, or an empty text.

@@ -3,16 +3,18 @@
 #include <string>
 #include <utility>
 
+#include "transports/timeouts_internal.h"
 #include "transports/zmq_pieces_internal.h"
 #include "transports/zmq_site_internal.h"
 
 namespace thinwire::hub {
+
+using timeouts::kHelloEach;
+using timeouts::kPauseFirst;
+using timeouts::kPauseMax;
+
 namespace {
 
-constexpr double kHelloEach = 1.0;
-constexpr double kPauseFirst = 0.05;
-constexpr double kPauseMax = 2.0;
-constexpr double kDialMax = 10.0;
 constexpr int kStrangeMax = 4;
 constexpr double kPingLeast = 0.005;
 constexpr double kTickMin = 0.001;
@@ -37,7 +39,7 @@ std::string list(const std::vector<std::string>& texts) {
 Site::Site(SiteOptions options, double now)
     : options_(std::move(options)),
       rounds_({.parts = options_.parts,
-               .again_s = options_.peer_timeout_s,
+               .again_s = timeouts::repeat_each(options_.peer_timeout_s),
                .rounds_kept = options_.rounds_kept}),
       state_(options_.parts, options_.peer_timeout_s),
       now_(now),
@@ -71,7 +73,8 @@ void Site::lost(const std::string& why, bool strange) {
   if (was_member) log_.push_back("lost the hub at " + trouble_);
   link_ = Link::none;
   // A hub that was there is likely to be back at once; else it is the next one's turn.
-  pause_s_ = was_member ? 0.0 : std::min(kPauseMax, std::max(kPauseFirst, 2.0 * pause_s_));
+  const bool at_once = was_member && now_ - member_at_ > kPauseMax;
+  pause_s_ = at_once ? 0.0 : std::min(kPauseMax, std::max(kPauseFirst, 2.0 * pause_s_));
   if (!was_member) hub_ = (hub_ + 1) % options_.hubs.size();
   dial_at_ = now_ + pause_s_;
   since_ = now_;
@@ -94,7 +97,7 @@ void Site::tick(double now) {
   now_ = std::max(now_, now);
   if (failure_) return;
   const bool reachable = link_ == Link::member || (link_ == Link::greeting && begun());
-  const bool silent = now_ - heard_at_ > options_.peer_timeout_s;
+  const bool silent = now_ - heard_at_ > timeouts::hub_dead(options_.peer_timeout_s);
   if (reachable && !silent) {
     alone_s_ = 0.0;
   } else {
@@ -107,8 +110,7 @@ void Site::tick(double now) {
   }
   if (link_ == Link::none && !leaving_ && now_ >= dial_at_) dial();
   show_progress();
-  if (link_ == Link::dialling &&
-      now_ - since_ > std::min(kDialMax, std::max(1.0, options_.peer_timeout_s))) {
+  if (link_ == Link::dialling && now_ - since_ > timeouts::dial_patience(options_.peer_timeout_s)) {
     lost("no answer");
   }
   if ((link_ == Link::greeting || link_ == Link::member) && silent) {
@@ -155,6 +157,12 @@ void Site::give_up_if_due() {
        true);
 }
 
+// The hub takes a silent site for dead by its own peer timeout, which may be the shorter one.
+double Site::ping_each() const {
+  const double hub = lease_s_ > 0.0 ? lease_s_ : options_.peer_timeout_s;
+  return timeouts::ping_each(std::min(hub, options_.peer_timeout_s));
+}
+
 Hello Site::hello() const {
   Hello hello;
   hello.run = options_.run;
@@ -167,6 +175,7 @@ Hello Site::hello() const {
   if (outdated()) {
     hello.taking = std::min(kAnyStep, state_.taking());
   } else {
+    hello.taken = taken_;
     hello.next_round = rounds_.next_round();
     hello.ahead = rounds_.ahead();
     hello.recent = rounds_.recent();
@@ -260,6 +269,7 @@ void Site::on(const Welcome& welcome) {
     link_ = Link::greeting;
     return;
   }
+  if (link_ != Link::member) member_at_ = now_;
   link_ = Link::member;
   awaited_ = false;
   number_ = welcome.site;
@@ -282,13 +292,13 @@ void Site::give_up_replica(const std::string& why) {
   hello_at_ = now_;
 }
 
-std::vector<RunState> Site::resume() {
+std::vector<RunState> Site::resume(std::uint64_t in_flight) {
   const std::uint64_t step = state_.taking();
   std::vector<RunState> states;
   for (Bytes& bytes : state_.take()) states.push_back({step, std::move(bytes)});
   taken_ = step;
   outdated_.clear();
-  rounds_.restart(number_, step, std::max(open_, step));
+  rounds_.restart(number_, step - std::min(step, in_flight), std::max(open_, step));
   ping_at_ = now_;  // the hub waits for this word
   log_.push_back("has the state of step " + std::to_string(step) + ", goes on from there");
   return states;
@@ -327,7 +337,7 @@ std::optional<Bytes> Site::next_out(Length length) {
   const std::uint64_t step = std::max(rounds_.step(), state_.position());
   const bool behind = link_ == Link::member && !awaited_ && !outdated() && step != pinged_;
   if (now_ >= ping_at_ || (behind && now_ >= pinged_at_ + kPingLeast)) {
-    ping_at_ = now_ + options_.peer_timeout_s / 4.0;
+    ping_at_ = now_ + ping_each();
     pinged_at_ = now_;
     pinged_ = step;
     if (link_ == Link::member) {

@@ -58,8 +58,8 @@ class Site {
   const std::string& why_outdated() const { return outdated_; }
   bool entered_late() const { return entered_late_; }
   void give_up_replica(const std::string& why);
-  // By part, once state().complete(); the rounds begin at its step.
-  std::vector<RunState> resume();
+  // By part, once state().complete(). The rounds begin `in_flight` before its step.
+  std::vector<RunState> resume(std::uint64_t in_flight);
 
   // To be called at next_tick() or later, and after every other call below.
   void tick(double now);
@@ -100,6 +100,7 @@ class Site {
   void give_up_if_due();
   void fail(std::string why, bool hub_lost);
   Hello hello() const;
+  double ping_each() const;
   const std::string& address() const { return options_.hubs[hub_]; }
 
   const SiteOptions options_;
@@ -129,6 +130,7 @@ class Site {
   std::optional<std::size_t> promised_to_;
   double promised_until_ = 0.0;
   double lease_s_ = 0.0;
+  double member_at_ = 0.0;
   // Seconds without a hub that this process was awake: a frozen one has lost nothing.
   double alone_s_ = 0.0;
   int strange_ = 0;       // attempts in a row that ended in the handshake

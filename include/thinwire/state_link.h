@@ -33,8 +33,9 @@ class StateLink {
 
   // Did this site enter a run under way? Then it takes the state over before its first step.
   virtual bool enters_late() const = 0;
-  // Waits until the whole site has it. Throws Error when nobody gives it.
-  virtual RunState take() = 0;
+  // Waits until the whole site has it. The last `in_flight` rounds before its step are not in it:
+  // the method's delay. Throws Error when nobody gives it.
+  virtual RunState take(int in_flight) = 0;
 
   // Rank is at the start of that step. `pack` copies its state: now, or while the rank waits for
   // the results that this step applies; another site may need it. Valid until the next call.

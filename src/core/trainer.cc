@@ -164,7 +164,7 @@ Bytes Trainer::Body::pack() const {
 
 // What this site owed to the others went with its replica: it may have been heard.
 void Trainer::Body::take_over() {
-  const RunState state = options_.states->take();
+  const RunState state = options_.states->take(traits_.delay);
   const std::size_t tail = sizeof repaired_before_;
   if (state.bytes.size() < tail) throw Error("the run's state is cut short");
   unpack_replica(ByteView(state.bytes).first(state.bytes.size() - tail), shard_);
