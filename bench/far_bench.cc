@@ -58,7 +58,10 @@ constexpr std::uint64_t kRounds = 400;
 constexpr std::uint64_t kWarm = 20;  // rounds, not counted
 constexpr std::uint64_t kInFlight = 4;
 constexpr std::size_t kDenseFloats = 16'000'000;
-constexpr int kDenseRounds = 4;  // after one that is not counted
+constexpr int kDenseRounds = 4;
+// Not counted: until hub and sites keep as many rounds as they ever do (2 GiB at the hub), each
+// round takes memory that the process never had.
+constexpr int kDenseWarm = 36;
 
 int turns = 3;  // of what is compared; the best of each counts
 
@@ -251,8 +254,9 @@ json far_throughput(int sites) {
 // ---- far_dense
 
 // Runs it a few times and notes the fastest.
-void race(Board& board, int members, int member, const std::function<void()>& all_reduce) {
-  all_reduce();
+void race(Board& board, int members, int member, const std::function<void()>& all_reduce,
+          int warm = 1) {
+  for (int round = 0; round < warm; ++round) all_reduce();
   board.wait_for_all(members);
   board.fastest[member] = std::numeric_limits<double>::infinity();
   for (int round = 0; round < kDenseRounds; ++round) {
@@ -278,7 +282,8 @@ double through_the_hub(int sites, const Keys& keys) {
   Processes processes;
   play(processes, sites, keys, [sites](Board& board, ZmqLink& link, int site) {
     std::vector<float> values = update_of(site);
-    race(board, sites, site, [&] { link.collective(0).all_reduce_mean(values); });
+    race(
+        board, sites, site, [&] { link.collective(0).all_reduce_mean(values); }, kDenseWarm);
   });
   return slowest(processes.board(), sites);
 }
