@@ -1,6 +1,8 @@
 // Results go to standard output, everything else to standard error.
 #include "thinwire/program.h"
 
+#include <malloc.h>
+
 #include <exception>
 #include <iostream>
 
@@ -68,6 +70,13 @@ void run(const CommandLine& command, const OptimizerCatalog& catalog) {
   std::cerr << "report: " << (options.out / "report.html").string() << "\n";
 }
 
+// Messages come and go: their memory is not given back to the system each time, fresh pages cost
+// more than a copy.
+void keep_memory() {
+  ::mallopt(M_MMAP_THRESHOLD, 1 << 20);
+  ::mallopt(M_TRIM_THRESHOLD, 64 << 20);
+}
+
 // Whoever waits when the signal comes is woken by an error that says no more than that.
 int stopped() {
   std::cerr << "thinwire: stopped; nothing was written\n";
@@ -79,6 +88,7 @@ int stopped() {
 
 int thinwire::run_program(int argc, char** argv, const OptimizerCatalog& catalog) {
   using namespace app;
+  keep_memory();
   try {
     check_processor();
     catch_signals();

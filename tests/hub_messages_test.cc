@@ -37,7 +37,7 @@ const Slot kSlot{{3, 0x0102030405060708, 255}, Kind::reduce, kPartsMax - 1};
 std::vector<Message> samples() {
   const Slot gather{{1, 9, 2}, Kind::gather, 3};
   std::vector<std::uint32_t> everybody;
-  std::vector<SiteFrame> frames;
+  std::vector<SharedFrame> frames;
   for (std::uint32_t site = 0; site < kSitesMax; ++site) {
     everybody.push_back(site);
     frames.push_back({static_cast<int>(site), run_of(site % 3)});

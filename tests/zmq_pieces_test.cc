@@ -26,7 +26,7 @@ Bytes message_of(std::size_t size, std::uint64_t seed) {
 
 std::vector<Bytes> cut(std::uint64_t id, const Bytes& message) {
   std::vector<Bytes> pieces;
-  for (Cutter cutter(id, message); !cutter.done();) pieces.push_back(cutter.next());
+  for (Cutter cutter(id, message); !cutter.done();) pieces.push_back(cutter.next().copy());
   return pieces;
 }
 

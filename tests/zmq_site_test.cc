@@ -52,12 +52,12 @@ struct Player {
   bool dead = false;
   int takeovers = 0;
   std::map<std::uint64_t, bool> said;
-  std::map<std::uint64_t, std::vector<RoundResult>> heard;  // by round; by part
-  std::vector<std::uint64_t> replica;                       // by part: a hash of all that was heard
+  std::map<std::uint64_t, std::vector<SharedResult>> heard;  // by round; by part
+  std::vector<std::uint64_t> replica;  // by part: a hash of all that was heard
 };
 
-std::uint64_t replica_after(std::uint64_t replica, const RoundResult& result) {
-  for (const SiteFrame& frame : result.frames) {
+std::uint64_t replica_after(std::uint64_t replica, const SharedResult& result) {
+  for (const SharedFrame& frame : result.frames) {
     replica = hash_fold(replica, static_cast<std::uint64_t>(frame.site));
     replica = hash_fold(replica, hash64(ByteView(frame.bytes)));
   }
@@ -211,10 +211,10 @@ class World {
     for (Player& player : players_) player.replica.assign(options_.parts, 0);
     expect_one_history(false);
   }
-  void check_frames(const RoundResult& result, std::uint32_t part, std::uint64_t round) const {
+  void check_frames(const SharedResult& result, std::uint32_t part, std::uint64_t round) const {
     EXPECT_EQ(result.frames.size() + result.absent.size(),
               static_cast<std::size_t>(options_.sites));
-    for (const SiteFrame& frame : result.frames) {
+    for (const SharedFrame& frame : result.frames) {
       EXPECT_EQ(frame.bytes, frame_of(frame.site, part, round));
     }
   }
@@ -311,7 +311,7 @@ class World {
       }
     }
     if (site.begun()) train(i);
-    while (auto bytes = site.next_out()) fly(i, true, std::move(*bytes));
+    while (auto bytes = site.next_out()) fly(i, true, bytes->joined());
     for (const std::string& line : site.take_log()) note("site " + std::to_string(i) + ": " + line);
   }
 
@@ -392,7 +392,7 @@ class World {
       give_state(player);  // still in the step of the last post
       return;
     }
-    std::vector<RoundResult> results;
+    std::vector<SharedResult> results;
     for (std::uint32_t part = 0; part < options_.parts; ++part) {
       results.push_back(rounds.collect(slot(player.collected, part)));
       player.replica[part] = replica_after(player.replica[part], results.back());
@@ -407,7 +407,7 @@ class World {
   std::uint64_t hub_count_ = 0;
   std::uint64_t processes_ = 0;
   int deaths_ = 0;
-  std::map<std::pair<std::uint64_t, std::uint32_t>, RoundResult> history_;  // by round and part
+  std::map<std::pair<std::uint64_t, std::uint32_t>, SharedResult> history_;  // by round and part
   std::vector<std::unique_ptr<Core>> hubs_;
   std::vector<Player> players_;
   std::map<int, int> hub_of_;

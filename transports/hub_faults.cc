@@ -41,7 +41,7 @@ std::string fault_of(const std::vector<Slot>& ahead, std::uint64_t next_round) {
 }
 
 // Of Bundle and Closed: the frames of a round and who is absent.
-std::string fault_of(const Slot& slot, const std::vector<SiteFrame>& frames,
+std::string fault_of(const Slot& slot, const std::vector<SharedFrame>& frames,
                      const std::vector<std::uint32_t>& absent) {
   if (std::string why = fault_of(slot); !why.empty()) return why;
   if (frames.size() > kSitesMax || absent.size() > kSitesMax) return "too many sites";
@@ -58,7 +58,7 @@ std::string fault_of(const Slot& slot, const std::vector<SiteFrame>& frames,
     const bool mean = frames.empty() || (frames.size() == 1 && frames[0].site == 0);
     return mean ? "" : "a reduced round has one frame";
   }
-  for (const SiteFrame& frame : frames) {
+  for (const SharedFrame& frame : frames) {
     if (std::binary_search(absent.begin(), absent.end(), static_cast<std::uint32_t>(frame.site)))
       return "a site is absent and has a frame";
   }

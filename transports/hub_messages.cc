@@ -12,6 +12,7 @@ namespace {
 constexpr std::size_t kHeadBytes = 3;
 constexpr std::uint8_t kMagic = 0x75;
 constexpr std::uint8_t kAnyVersion = 0;
+constexpr std::size_t kLongRun = 64 << 10;  // is shared and not copied
 
 template <class A, class B>
 concept Is = std::same_as<std::remove_const_t<A>, B>;
@@ -25,7 +26,7 @@ void fields(Io& io, M& m) {
   io.kind(m.kind);
   io.number(m.part);
 }
-template <class Io, Is<SiteFrame> M>
+template <class Io, Is<SharedFrame> M>
 void fields(Io& io, M& m) {
   io.site(m.site);
   io.run(m.bytes);
@@ -162,6 +163,7 @@ class Counter {
 class Writer {
  public:
   explicit Writer(std::size_t bytes) { out_.reserve(bytes); }
+  explicit Writer(Encoded& runs) : runs_(&runs) {}
 
   template <std::unsigned_integral T>
   void number(T value) {
@@ -177,21 +179,31 @@ class Writer {
     const ByteView bytes = std::as_bytes(std::span(run.data(), run.size()));
     out_.insert(out_.end(), bytes.begin(), bytes.end());
   }
+  void run(const SharedBytes& run) {
+    if (runs_ == nullptr || run.size() < kLongRun) return this->run<SharedBytes>(run);
+    number(static_cast<std::uint64_t>(run.size()));
+    runs_->append(take());
+    runs_->append(run);
+  }
   template <class T>
   void list(const std::vector<T>& list, std::size_t) {
     number(static_cast<std::uint32_t>(list.size()));
     for (const T& item : list) fields(*this, item);
   }
-  Bytes take() { return std::move(out_); }
+  Bytes take() { return std::exchange(out_, {}); }
 
  private:
   Bytes out_;
+  Encoded* runs_ = nullptr;  // where long runs go, with what is before them
 };
 
 // After the first fault everything reads as zero and nothing is allocated.
 class Reader {
  public:
-  explicit Reader(ByteView rest) : rest_(rest) {}
+  // Shared runs are parts of `whole`, or of one copy.
+  Reader(ByteView bytes, const SharedBytes* whole) : bytes_(bytes), rest_(bytes) {
+    if (whole != nullptr) whole_ = *whole;
+  }
 
   template <std::unsigned_integral T>
   void number(T& value) {
@@ -201,6 +213,7 @@ class Reader {
       value = static_cast<T>(value | static_cast<T>(static_cast<T>(rest_[i]) << (8 * i)));
     rest_ = rest_.subspan(sizeof(T));
   }
+  void skip(std::size_t bytes) { rest_ = rest_.subspan(bytes); }
   void kind(Kind& kind) { kind = bit() ? Kind::reduce : Kind::gather; }
   void flag(bool& flag) { flag = bit(); }
   void site(int& site) {
@@ -216,6 +229,15 @@ class Reader {
     if (!has(length)) return;
     run.resize(static_cast<std::size_t>(length));
     if (length > 0) std::memcpy(run.data(), rest_.data(), run.size());
+    rest_ = rest_.subspan(run.size());
+  }
+  void run(SharedBytes& run) {
+    std::uint64_t length;
+    number(length);
+    if (!has(length)) return;
+    if (length == 0) return;
+    if (whole_.empty()) whole_ = SharedBytes(Bytes(bytes_.begin(), bytes_.end()));
+    run = whole_.part(bytes_.size() - rest_.size(), static_cast<std::size_t>(length));
     rest_ = rest_.subspan(run.size());
   }
   // `least`: bytes of the shortest item, so that a count cannot promise more than there is.
@@ -242,7 +264,9 @@ class Reader {
     return value == 1;
   }
 
+  const ByteView bytes_;
   ByteView rest_;
+  SharedBytes whole_;
   bool ok_ = true;
 };
 
@@ -258,40 +282,15 @@ std::uint8_t version_of(const Message& message) {
   return std::holds_alternative<Refused>(message) ? kAnyVersion : kProtocol;
 }
 
-}  // namespace
-
-std::uint64_t fold_result(std::uint64_t hash, const std::vector<SiteFrame>& frames,
-                          const std::vector<std::uint32_t>& absent) {
-  for (const SiteFrame& frame : frames) {
-    hash = hash_fold(hash, static_cast<std::uint64_t>(frame.site));
-    hash = hash_fold(hash, hash64(ByteView(frame.bytes)));
-  }
-  for (const std::uint32_t site : absent) hash = hash_fold(hash, ~std::uint64_t{site});
-  return hash;
-}
-
-std::size_t encoded_size(const Message& message) {
-  Counter counter;
-  std::visit([&](const auto& m) { fields(counter, m); }, message);
-  return counter.bytes();
-}
-
-Bytes encode(const Message& message) {
+void write(Writer& writer, const Message& message) {
   TW_CHECK(fault(message).empty());
-  Writer writer(encoded_size(message));
   writer.number(kMagic);
   writer.number(version_of(message));
   writer.number(static_cast<std::uint8_t>(message.index() + 1));
   std::visit([&](const auto& m) { fields(writer, m); }, message);
-  return writer.take();
 }
 
-bool other_version(ByteView bytes) {
-  if (bytes.size() < kHeadBytes || bytes[0] != std::byte{kMagic}) return false;
-  return bytes[1] != std::byte{kProtocol} && bytes[1] != std::byte{kAnyVersion};
-}
-
-Result<Message> decode(ByteView bytes) {
+Result<Message> read(ByteView bytes, const SharedBytes* whole) {
   using Decoded = Result<Message>;
   if (bytes.size() < kHeadBytes || bytes[0] != std::byte{kMagic})
     return Decoded::refuse("not a message of thinwire's far link");
@@ -306,7 +305,8 @@ Result<Message> decode(ByteView bytes) {
   Message message = blank(type);
   if (bytes[1] != std::byte{version_of(message)})
     return Decoded::refuse("a message without its version");
-  Reader reader(bytes.subspan(kHeadBytes));
+  Reader reader(bytes, whole);
+  reader.skip(kHeadBytes);
   std::visit([&](auto& m) { fields(reader, m); }, message);
   if (!reader.ok())
     return Decoded::refuse("a message that is cut short or has an impossible value");
@@ -314,5 +314,46 @@ Result<Message> decode(ByteView bytes) {
   if (std::string why = fault(message); !why.empty()) return Decoded::refuse(std::move(why));
   return message;
 }
+
+}  // namespace
+
+std::uint64_t fold_result(std::uint64_t hash, const std::vector<SharedFrame>& frames,
+                          const std::vector<std::uint32_t>& absent) {
+  for (const SharedFrame& frame : frames) {
+    hash = hash_fold(hash, static_cast<std::uint64_t>(frame.site));
+    hash = hash_fold(hash, hash64(ByteView(frame.bytes)));
+  }
+  for (const std::uint32_t site : absent) hash = hash_fold(hash, ~std::uint64_t{site});
+  return hash;
+}
+
+std::size_t encoded_size(const Message& message) {
+  Counter counter;
+  std::visit([&](const auto& m) { fields(counter, m); }, message);
+  return counter.bytes();
+}
+
+Bytes encode(const Message& message) {
+  Writer writer(encoded_size(message));
+  write(writer, message);
+  return writer.take();
+}
+
+Encoded encode_shared(const Message& message) {
+  Encoded encoded;
+  Writer writer(encoded);
+  write(writer, message);
+  encoded.append(writer.take());
+  return encoded;
+}
+
+bool other_version(ByteView bytes) {
+  if (bytes.size() < kHeadBytes || bytes[0] != std::byte{kMagic}) return false;
+  return bytes[1] != std::byte{kProtocol} && bytes[1] != std::byte{kAnyVersion};
+}
+
+Result<Message> decode(ByteView bytes) { return read(bytes, nullptr); }
+
+Result<Message> decode_shared(const SharedBytes& bytes) { return read(bytes, &bytes); }
 
 }  // namespace thinwire::hub

@@ -12,6 +12,7 @@
 #include "thinwire/error.h"
 #include "thinwire/exchange.h"
 #include "thinwire/types.h"
+#include "transports/shared_bytes_internal.h"
 
 namespace thinwire::hub {
 
@@ -45,6 +46,12 @@ struct Slot {
   bool operator==(const Slot&) const = default;
 };
 
+// What a site said in a round; reduce: the mean, as if of site 0.
+struct SharedFrame {
+  int site = 0;
+  SharedBytes bytes;
+};
+
 // Of the result of a round: who is absent and what the others said, in all parts.
 struct RoundHash {
   Slot slot;
@@ -52,7 +59,7 @@ struct RoundHash {
 
   bool operator==(const RoundHash&) const = default;
 };
-std::uint64_t fold_result(std::uint64_t hash, const std::vector<SiteFrame>& frames,
+std::uint64_t fold_result(std::uint64_t hash, const std::vector<SharedFrame>& frames,
                           const std::vector<std::uint32_t>& absent);
 
 // Site to hub.
@@ -83,7 +90,7 @@ struct Hello {
 };
 struct Post {
   Slot slot;
-  Bytes frame;
+  SharedBytes frame;
 };
 // Asks for a closed round again.
 struct Want {
@@ -92,7 +99,7 @@ struct Want {
 // A closed round that the site has and a restarted hub lacks; answers Missing.
 struct Bundle {
   Slot slot;
-  std::vector<SiteFrame> frames;  // ascending sites; reduce: one, site 0, the mean
+  std::vector<SharedFrame> frames;  // ascending sites; reduce: one, site 0, the mean
   std::vector<std::uint32_t> absent;
 };
 struct Ping {
@@ -158,7 +165,7 @@ struct Taken {
 struct Closed {
   Slot slot;
   bool included = false;
-  std::vector<SiteFrame> frames;
+  std::vector<SharedFrame> frames;
   std::vector<std::uint32_t> absent;
 };
 // The hub was restarted and needs this closed round from somebody who has it.
@@ -187,8 +194,11 @@ inline std::uint64_t chunks_of(std::uint64_t state_bytes) {
 // Why that value cannot be sent (too long, out of order, out of range); empty if it can.
 std::string fault(const Message& message);
 Bytes encode(const Message& message);  // of a message without fault
+Encoded encode_shared(
+    const Message& message);  // the same; its long frames are those of the message
 std::size_t encoded_size(const Message& message);
 Result<Message> decode(ByteView bytes);
+Result<Message> decode_shared(const SharedBytes& bytes);  // frames are parts of these bytes
 // A message of another version of the protocol: Refused is the answer that every version can read.
 bool other_version(ByteView bytes);
 

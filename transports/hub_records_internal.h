@@ -76,7 +76,7 @@ struct Site {
 
 struct Posts {
   std::uint64_t process = 0;
-  std::vector<std::optional<Bytes>> parts;
+  std::vector<std::optional<SharedBytes>> parts;
   std::size_t count = 0;
 };
 
@@ -87,7 +87,7 @@ struct OpenRound {
 
 struct ClosedRound {
   std::uint32_t epoch = 0;
-  std::vector<std::vector<SiteFrame>> parts;
+  std::vector<std::vector<SharedFrame>> parts;
   std::vector<std::uint32_t> absent;
   std::vector<std::uint64_t> processes;  // by number: who posted; empty: an earlier hub knows
   bool decided_here = true;              // or by an earlier hub

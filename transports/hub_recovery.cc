@@ -11,16 +11,16 @@ namespace {
 constexpr std::size_t kHistoryMax = 1024;
 constexpr int kAsksMax = 30;  // for a round; a large one takes its time
 
-bool equal(const std::vector<SiteFrame>& a, const std::vector<SiteFrame>& b) {
+bool equal(const std::vector<SharedFrame>& a, const std::vector<SharedFrame>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const SiteFrame& x, const SiteFrame& y) {
+                    [](const SharedFrame& x, const SharedFrame& y) {
                       return x.site == y.site && x.bytes == y.bytes;
                     });
 }
 
 std::size_t frame_bytes(const Bundle& bundle) {
   std::size_t bytes = 0;
-  for (const SiteFrame& frame : bundle.frames) bytes += frame.bytes.size();
+  for (const SharedFrame& frame : bundle.frames) bytes += frame.bytes.size();
   return bytes;
 }
 

@@ -17,30 +17,31 @@ constexpr std::uint64_t kPinnedMax = 1 << 14;
 // Sums in site order, one addition at a time, then divides: the bits of every other transport. The
 // first frame becomes the mean, block by block, so that each frame is read once and nothing is
 // allocated.
-void take_mean(std::vector<SiteFrame>& frames) {
+void take_mean(std::vector<SharedFrame>& frames) {
   constexpr std::size_t kBlock = 4096;
   std::array<float, kBlock> sum, term;
-  Bytes& first = frames.front().bytes;
+  const std::size_t length = frames.front().bytes.size();
+  std::byte* first = frames.front().bytes.edit();
   const auto count = static_cast<float>(frames.size());
-  for (std::size_t at = 0; at < first.size(); at += sizeof sum) {
-    const std::size_t bytes = std::min(sizeof sum, first.size() - at);
+  for (std::size_t at = 0; at < length; at += sizeof sum) {
+    const std::size_t bytes = std::min(sizeof sum, length - at);
     const std::size_t floats = bytes / sizeof(float);
-    std::memcpy(sum.data(), &first[at], bytes);
+    std::memcpy(sum.data(), first + at, bytes);
     for (std::size_t frame = 1; frame < frames.size(); ++frame) {
-      std::memcpy(term.data(), &frames[frame].bytes[at], bytes);
+      std::memcpy(term.data(), frames[frame].bytes.data() + at, bytes);
       for (std::size_t i = 0; i < floats; ++i) sum[i] += term[i];
     }
     for (std::size_t i = 0; i < floats; ++i) sum[i] /= count;
-    std::memcpy(&first[at], sum.data(), bytes);
+    std::memcpy(first + at, sum.data(), bytes);
   }
   frames.resize(1);
   frames.front().site = 0;
 }
 
-std::size_t frame_bytes(const std::vector<std::vector<SiteFrame>>& parts) {
+std::size_t frame_bytes(const std::vector<std::vector<SharedFrame>>& parts) {
   std::size_t bytes = 0;
   for (const auto& part : parts) {
-    for (const SiteFrame& frame : part) bytes += frame.bytes.size();
+    for (const SharedFrame& frame : part) bytes += frame.bytes.size();
   }
   return bytes;
 }
@@ -263,7 +264,7 @@ void Core::Body::send_closed(Site& to, const Key& key, std::uint32_t part) {
   const bool included = round.includes(to.number) && to.number < round.processes.size() &&
                         round.processes[to.number] == to.process;
   Closed closed{slot_of(key, part, round.epoch), included, {}, round.absent};
-  for (const SiteFrame& frame : round.parts[part]) {
+  for (const SharedFrame& frame : round.parts[part]) {
     const bool known =
         included && key.kind == Kind::gather && frame.site == static_cast<int>(to.number);
     if (!known) closed.frames.push_back(frame);

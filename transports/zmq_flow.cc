@@ -25,10 +25,11 @@ bool Flow::has_room() {
   return inside_->bytes < kInside;
 }
 
-zmq::message_t Flow::wrap(Bytes bytes) {
+zmq::message_t Flow::wrap(hub::SharedBytes bytes) {
   auto parcel = std::make_unique<Parcel>(Parcel{std::move(bytes), inside_});
   inside_->bytes += parcel->bytes.size();
-  zmq::message_t message(parcel->bytes.data(), parcel->bytes.size(), left, parcel.get());
+  auto* data = const_cast<std::byte*>(parcel->bytes.data());  // ZeroMQ only reads it
+  zmq::message_t message(data, parcel->bytes.size(), left, parcel.get());
   static_cast<void>(parcel.release());  // left() owns it now
   return message;
 }

@@ -8,7 +8,7 @@
 #include <memory>
 #include <zmq.hpp>
 
-#include "thinwire/types.h"
+#include "transports/shared_bytes_internal.h"
 
 namespace thinwire {
 
@@ -21,7 +21,7 @@ class Flow {
   bool has_room();
   bool empty() const { return inside_->bytes == 0; }
   // A message that owns these bytes and is counted until they have left.
-  zmq::message_t wrap(Bytes bytes);
+  zmq::message_t wrap(hub::SharedBytes bytes);
 
  private:
   struct Inside {  // shared with the I/O thread
@@ -30,7 +30,7 @@ class Flow {
     int wake_descriptor = -1;
   };
   struct Parcel {
-    Bytes bytes;
+    hub::SharedBytes bytes;
     std::shared_ptr<Inside> inside;
   };
   static void left(void* data, void* hint);

@@ -222,7 +222,8 @@ class ZmqHub::Body {
     }
     const char* key = property(body, "User-Id");
     const ByteView bytes(static_cast<const std::byte*>(body.data()), body.size());
-    hub::is_piece(bytes) ? take_piece(peer, key, bytes) : take(peer, key, bytes);
+    hub::is_piece(bytes) ? take_piece(peer, key, bytes)
+                         : take(peer, key, bytes, hub::decode(bytes));
     return true;
   }
 
@@ -231,13 +232,12 @@ class ZmqHub::Body {
     Result<std::optional<hub::GrowingBytes>> joined = peers_.join(peer, piece);
     if (!joined) return refuse("garbage", peer, joined.why());
     if (!*joined) return;
-    const std::string from = peer;  // it may be lost when it is answered
-    take(from, key, (*joined)->view());
-    peers_.reuse(from, std::move(**joined));
+    const hub::SharedBytes whole(std::move(**joined));
+    take(peer, key, whole, hub::decode_shared(whole));
   }
 
-  void take(const std::string& peer, const char* key, ByteView bytes) {
-    Result<hub::Message> message = hub::decode(bytes);
+  void take(const std::string& peer, const char* key, ByteView bytes,
+            Result<hub::Message> message) {
     if (!message && hub::other_version(bytes)) {
       refuse("version", peer, message.why());
       return peers_.send(peer, hub::encode(hub::Refused{message.why(), true}),
@@ -253,9 +253,10 @@ class ZmqHub::Body {
     using Haste = ZmqPeers::Haste;
     for (hub::Out& out : outs) {
       if (std::holds_alternative<hub::Welcome>(out.message)) peers_.welcomed(out.to);
-      Bytes bytes = hub::encode(out.message);
-      const bool waits = std::holds_alternative<hub::Closed>(out.message) || bytes.size() > kShort;
-      peers_.send(out.to, std::move(bytes), waits ? Haste::in_order : Haste::urgent);
+      hub::Encoded encoded = hub::encode_shared(out.message);
+      const bool waits =
+          std::holds_alternative<hub::Closed>(out.message) || encoded.size() > kShort;
+      peers_.send(out.to, std::move(encoded), waits ? Haste::in_order : Haste::urgent);
     }
   }
 

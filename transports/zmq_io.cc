@@ -64,7 +64,7 @@ int ZmqIo::sites() const {
   return site_.sites();
 }
 
-void ZmqIo::post(const hub::Slot& slot, Bytes frame) {
+void ZmqIo::post(const hub::Slot& slot, hub::SharedBytes frame) {
   {
     std::lock_guard lock(mutex_);
     throw_if_failed();
@@ -74,7 +74,7 @@ void ZmqIo::post(const hub::Slot& slot, Bytes frame) {
   wake();
 }
 
-RoundResult ZmqIo::collect(const hub::Slot& slot) {
+hub::SharedResult ZmqIo::collect(const hub::Slot& slot) {
   std::unique_lock lock(mutex_);
   hub::SiteRounds& rounds = site_.rounds();
   if (!site_.outdated() && rounds.too_old(slot)) {
@@ -233,12 +233,13 @@ bool ZmqIo::take_next() {
   {
     std::lock_guard lock(mutex_);
     using Length = hub::Site::Length;
-    std::optional<Bytes> bytes = site_.next_out(cutter_ ? Length::in_between : Length::any);
-    if (bytes && bytes->size() <= hub::kPieceBytes) {
-      pending_ = flow_->wrap(std::move(*bytes));
+    std::optional<hub::Encoded> message =
+        site_.next_out(cutter_ ? Length::in_between : Length::any);
+    if (message && message->size() <= hub::kPieceBytes) {
+      pending_ = flow_->wrap(message->shared());
       return true;
     }
-    if (bytes) cutter_.emplace(++cut_, std::move(*bytes));
+    if (message) cutter_.emplace(++cut_, std::move(*message));
   }
   if (!cutter_) return false;
   pending_ = flow_->wrap(cutter_->next());
@@ -285,7 +286,7 @@ void ZmqIo::hear_messages() {
     if (!dealer_->socket().recv(message, zmq::recv_flags::dontwait)) return;
     const ByteView bytes(static_cast<const std::byte*>(message.data()), message.size());
     if (!hub::is_piece(bytes)) {
-      hear(bytes);
+      hear(hub::decode(bytes), bytes.size());
       continue;
     }
     {
@@ -296,20 +297,19 @@ void ZmqIo::hear_messages() {
     Result<std::optional<hub::GrowingBytes>> joined = joiner_->take(bytes);
     if (!joined) log_warn("site " + options_.site + ": the hub sends " + joined.why());
     if (!joined || !*joined) continue;
-    hear((*joined)->view());
-    joiner_->reuse(std::move(**joined));
+    const hub::SharedBytes whole(std::move(**joined));
+    hear(hub::decode_shared(whole), whole.size());
   }
 }
 
-void ZmqIo::hear(ByteView bytes) {
-  Result<hub::Message> said = hub::decode(bytes);
+void ZmqIo::hear(Result<hub::Message> said, std::size_t bytes) {
   if (!said) {
     log_warn("site " + options_.site + ": a message of the hub is refused: " + said.why());
     return;
   }
   std::lock_guard lock(mutex_);
   site_.tick(now());
-  if (site_.plan().connection == connection_) site_.receive(std::move(*said), bytes.size());
+  if (site_.plan().connection == connection_) site_.receive(std::move(*said), bytes);
 }
 
 // What is on its way and the goodbye are worth a moment, no more.

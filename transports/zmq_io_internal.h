@@ -32,8 +32,8 @@ class ZmqIo {
   int site() const;
   int sites() const;
 
-  void post(const hub::Slot& slot, Bytes frame);
-  RoundResult collect(const hub::Slot& slot);
+  void post(const hub::Slot& slot, hub::SharedBytes frame);
+  hub::SharedResult collect(const hub::Slot& slot);
   bool missed(const hub::Slot& slot) const;
 
   bool enters_late() const;
@@ -57,7 +57,7 @@ class ZmqIo {
   void wait(double most_s);
   void hear_events();
   void hear_messages();
-  void hear(ByteView bytes);
+  void hear(Result<hub::Message> said, std::size_t bytes);
   void farewell();
 
   const ZmqLinkOptions options_;

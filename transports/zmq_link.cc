@@ -85,7 +85,13 @@ class RankExchange final : public Exchange {
   int site() const override { return link_.site(); }
   int sites() const override { return link_.sites(); }
   void post(const Round& round, Bytes frame) override { link_.post(slot(round), std::move(frame)); }
-  RoundResult collect(const Round& round) override { return link_.collect(slot(round)); }
+  RoundResult collect(const Round& round) override {
+    hub::SharedResult shared = link_.collect(slot(round));
+    RoundResult result{{}, std::move(shared.absent)};
+    for (const hub::SharedFrame& frame : shared.frames)
+      result.frames.push_back({frame.site, frame.bytes.copy()});
+    return result;
+  }
   bool missed(const Round& round) const override { return link_.missed(slot(round)); }
   Traffic traffic() const override { return link_.traffic(Kind::gather, rank_); }
 
@@ -112,15 +118,15 @@ class RankCollective final : public Collective {
 
   void all_reduce_mean(Floats whole) override {
     const Slot slot{{0, operations_++, 0}, Kind::reduce, static_cast<std::uint32_t>(rank_)};
-    Bytes frame(whole.size_bytes());
-    if (!frame.empty()) std::memcpy(frame.data(), whole.data(), frame.size());
+    hub::GrowingBytes frame;
+    frame.append(std::as_bytes(whole), whole.size_bytes());
     link_.post(slot, std::move(frame));
-    const RoundResult mean = link_.collect(slot);
+    const hub::SharedResult mean = link_.collect(slot);
     if (mean.frames.empty()) {  // nobody's frame could be used
       std::fill(whole.begin(), whole.end(), 0.0f);
       return;
     }
-    const Bytes& bytes = mean.frames[0].bytes;
+    const hub::SharedBytes& bytes = mean.frames[0].bytes;
     if (bytes.size() != whole.size_bytes()) {
       throw Error("the other sites average " + std::to_string(bytes.size() / sizeof(float)) +
                   " values where this one has " + std::to_string(whole.size()));

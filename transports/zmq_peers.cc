@@ -9,10 +9,10 @@ namespace {
 
 constexpr std::size_t kPeersMax = 4096;
 
-Bytes take_first(std::deque<Bytes>& queue) {
-  Bytes bytes = std::move(queue.front());
+hub::Encoded take_first(std::deque<hub::Encoded>& queue) {
+  hub::Encoded message = std::move(queue.front());
   queue.pop_front();
-  return bytes;
+  return message;
 }
 
 }  // namespace
@@ -48,24 +48,19 @@ Result<std::optional<hub::GrowingBytes>> ZmqPeers::join(const std::string& peer,
   return Result<std::optional<hub::GrowingBytes>>::refuse("a piece from one that is not welcome");
 }
 
-void ZmqPeers::reuse(const std::string& name, hub::GrowingBytes bytes) {
-  if (const auto peer = peers_.find(name); peer != peers_.end())
-    peer->second.joiner.reuse(std::move(bytes));
-}
-
-void ZmqPeers::send(const std::string& name, Bytes bytes, Haste haste) {
+void ZmqPeers::send(const std::string& name, hub::Encoded message, Haste haste) {
   const auto peer = peers_.find(name);
   if (peer == peers_.end()) return;
-  TW_CHECK(haste == Haste::in_order || bytes.size() <= hub::kPieceBytes);
+  TW_CHECK(haste == Haste::in_order || message.size() <= hub::kPieceBytes);
   Peer& to = peer->second;
-  if (haste == Haste::in_order && to.waits_already(bytes)) return;  // asked for again
+  if (haste == Haste::in_order && to.waits_already(message)) return;  // asked for again
   // One message of any size may wait.
-  if (to.waits() && to.queue_bytes + bytes.size() > options_.queue_bytes) {
+  if (to.waits() && to.queue_bytes + message.size() > options_.queue_bytes) {
     lose(peer, "takes nothing, " + std::to_string(to.queue_bytes >> 20) + " MiB wait for it");
     return;
   }
-  to.queue_bytes += bytes.size();
-  (haste == Haste::urgent ? to.urgent : to.in_order).push_back(std::move(bytes));
+  to.queue_bytes += message.size();
+  (haste == Haste::urgent ? to.urgent : to.in_order).push_back(std::move(message));
   if (!flush(to)) lose(peer, "");
 }
 
@@ -85,9 +80,9 @@ void ZmqPeers::send_waiting() {
   }
 }
 
-bool ZmqPeers::Peer::waits_already(const Bytes& bytes) const {
-  return (cutter && cutter->message() == bytes) ||
-         std::ranges::find(in_order, bytes) != in_order.end();
+bool ZmqPeers::Peer::waits_already(const hub::Encoded& message) const {
+  return (cutter && cutter->message() == message) ||
+         std::ranges::find(in_order, message) != in_order.end();
 }
 
 bool ZmqPeers::flush(Peer& peer) {
@@ -106,15 +101,15 @@ bool ZmqPeers::flush(Peer& peer) {
   return true;
 }
 
-Bytes ZmqPeers::next(Peer& peer) {
+hub::SharedBytes ZmqPeers::next(Peer& peer) {
   if (peer.urgent.empty() && !peer.cutter && peer.in_order.front().size() > hub::kPieceBytes)
     peer.cutter.emplace(++cut_, take_first(peer.in_order));
   if (!peer.urgent.empty() || !peer.cutter) {
-    Bytes bytes = take_first(peer.urgent.empty() ? peer.in_order : peer.urgent);
+    hub::SharedBytes bytes = take_first(peer.urgent.empty() ? peer.in_order : peer.urgent).shared();
     peer.queue_bytes -= bytes.size();
     return bytes;
   }
-  Bytes piece = peer.cutter->next();
+  hub::SharedBytes piece = peer.cutter->next();
   peer.queue_bytes -= piece.size() - hub::kPieceHead;
   if (peer.cutter->done()) peer.cutter.reset();
   return piece;

@@ -44,10 +44,9 @@ class ZmqPeers {
   void welcomed(const std::string& peer);
   // The message that this piece completes, nothing when more must come, or why it is refused.
   Result<std::optional<hub::GrowingBytes>> join(const std::string& peer, ByteView piece);
-  void reuse(const std::string& peer, hub::GrowingBytes bytes);
 
   // Sends now or later. A peer that is not known is gone: nothing happens.
-  void send(const std::string& peer, Bytes bytes, Haste haste);
+  void send(const std::string& peer, hub::Encoded message, Haste haste);
   void send_waiting();
   bool idle() const;  // nothing is on its way to a peer that takes it
   // Sends these bytes to all who said hello: those whose connection has ended are then lost.
@@ -64,8 +63,8 @@ class ZmqPeers {
     std::string routing_id;
     Flow flow;
     hub::Joiner joiner;
-    std::deque<Bytes> urgent = {};
-    std::deque<Bytes> in_order = {};
+    std::deque<hub::Encoded> urgent = {};
+    std::deque<hub::Encoded> in_order = {};
     std::optional<hub::Cutter> cutter = {};  // of the first one in order
     std::size_t queue_bytes = 0;
     std::uint64_t last_heard = 0;  // order of arrivals
@@ -73,13 +72,13 @@ class ZmqPeers {
     bool welcomed = false;
 
     bool waits() const { return queue_bytes > 0; }
-    bool waits_already(const Bytes& bytes) const;
+    bool waits_already(const hub::Encoded& message) const;
   };
   using Peers = std::map<std::string, Peer>;
 
   // False: the peer is gone.
   bool flush(Peer& peer);
-  Bytes next(Peer& peer);  // to go to the socket, of one for which something waits
+  hub::SharedBytes next(Peer& peer);  // to go to the socket, of one for which something waits
   void lose(Peers::iterator peer, const std::string& why);
   void forget_the_longest_silent();
 

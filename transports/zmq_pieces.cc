@@ -1,7 +1,5 @@
 #include <algorithm>
 #include <concepts>
-#include <cstring>
-#include <new>
 #include <string>
 #include <utility>
 
@@ -12,7 +10,6 @@ namespace {
 
 constexpr std::byte kPieceMagic{0x76};
 constexpr std::byte kPieceVersion{1};
-constexpr std::size_t kFirstCapacity = 1 << 20;
 
 void put(Bytes& out, std::uint64_t value) {
   for (std::size_t i = 0; i < sizeof value; ++i)
@@ -30,37 +27,22 @@ std::uint64_t get(ByteView bytes, std::size_t at) {
 
 bool is_piece(ByteView bytes) { return !bytes.empty() && bytes[0] == kPieceMagic; }
 
-Cutter::Cutter(std::uint64_t id, Bytes message) : id_(id), message_(std::move(message)) {
+Cutter::Cutter(std::uint64_t id, Encoded message) : id_(id), message_(std::move(message)) {
   TW_CHECK(message_.size() > kPieceBytes);
 }
 
-Bytes Cutter::next() {
-  const ByteView bytes = ByteView(message_).subspan(offset_, std::min(kPieceBytes, left()));
-  Bytes piece;
-  piece.reserve(kPieceHead + bytes.size());
-  piece.push_back(kPieceMagic);
-  piece.push_back(kPieceVersion);
-  put(piece, id_);
-  put(piece, message_.size());
-  put(piece, offset_);
-  piece.insert(piece.end(), bytes.begin(), bytes.end());
-  offset_ += bytes.size();
+SharedBytes Cutter::next() {
+  const std::size_t count = std::min(kPieceBytes, left());
+  Bytes head{kPieceMagic, kPieceVersion};
+  put(head, id_);
+  put(head, message_.size());
+  put(head, offset_);
+  GrowingBytes piece;
+  const auto append = [&](ByteView bytes) { piece.append(bytes, kPieceHead + count); };
+  append(head);
+  message_.read(offset_, count, append);
+  offset_ += count;
   return piece;
-}
-
-void GrowingBytes::append(ByteView bytes, std::size_t final_size) {
-  TW_CHECK(bytes.size() <= final_size - size_);
-  if (bytes.size() > capacity_ - size_) {
-    const std::size_t grown = std::max({2 * capacity_, size_ + bytes.size(), kFirstCapacity});
-    const std::size_t capacity = std::min(grown, final_size);
-    auto* data = static_cast<std::byte*>(std::realloc(data_.get(), capacity));
-    if (data == nullptr) throw std::bad_alloc();
-    static_cast<void>(data_.release());
-    data_.reset(data);
-    capacity_ = capacity;
-  }
-  std::memcpy(data_.get() + size_, bytes.data(), bytes.size());
-  size_ += bytes.size();
 }
 
 Result<std::optional<GrowingBytes>> Joiner::take(ByteView piece) {
@@ -90,8 +72,7 @@ Result<std::optional<GrowingBytes>> Joiner::take(ByteView piece) {
       return refuse("a message of " + std::to_string(total) + " bytes, at most " +
                     std::to_string(longest_) + " may be on the way");
     if (unfinished_.size() == kUnfinishedMax) return refuse("pieces of too many messages at once");
-    Unfinished begun{static_cast<std::size_t>(total), std::exchange(spare_, {})};
-    found = unfinished_.emplace(id, std::move(begun)).first;
+    found = unfinished_.emplace(id, Unfinished{static_cast<std::size_t>(total), {}}).first;
     announced_ += total;
   }
   Unfinished& message = found->second;
@@ -101,12 +82,6 @@ Result<std::optional<GrowingBytes>> Joiner::take(ByteView piece) {
   announced_ -= message.total;
   unfinished_.erase(found);
   return whole;
-}
-
-void Joiner::reuse(GrowingBytes bytes) {
-  if (bytes.capacity() <= spare_.capacity()) return;
-  spare_ = std::move(bytes);
-  spare_.clear();
 }
 
 }  // namespace thinwire::hub

@@ -48,7 +48,7 @@ Traffic SiteRounds::traffic(Kind kind, std::uint32_t part) const {
   return traffic_[static_cast<std::size_t>(kind) * options_.parts + part];
 }
 
-void SiteRounds::post(const Slot& slot, Bytes frame) {
+void SiteRounds::post(const Slot& slot, SharedBytes frame) {
   const Course& course = begin(slot);
   const std::uint64_t position = course.at[slot.part];
   if (slot.round.number >= position + kOpenMax) {
@@ -99,21 +99,21 @@ bool SiteRounds::missed(const Slot& slot) const {
   return slot.round.phase == 0 && slot.round.number < course(slot.kind).open;
 }
 
-std::vector<SiteFrame> SiteRounds::all_frames(const Part& part, Kind kind) const {
-  std::vector<SiteFrame> frames = part.frames;
+std::vector<SharedFrame> SiteRounds::all_frames(const Part& part, Kind kind) const {
+  std::vector<SharedFrame> frames = part.frames;
   if (!part.included || kind == Kind::reduce) return frames;
   const int site = static_cast<int>(site_);
   const auto at = std::find_if(frames.begin(), frames.end(),
-                               [&](const SiteFrame& frame) { return frame.site > site; });
+                               [&](const SharedFrame& frame) { return frame.site > site; });
   frames.insert(at, {site, *part.own});
   return frames;
 }
 
-RoundResult SiteRounds::collect(const Slot& slot) {
+SharedResult SiteRounds::collect(const Slot& slot) {
   TW_CHECK(ready(slot));
   Entry& entry = this->entry(slot);
   Part& part = entry.parts[slot.part];
-  RoundResult result;
+  SharedResult result;
   result.frames = all_frames(part, slot.kind);
   result.absent.assign(part.absent.begin(), part.absent.end());
   if (!part.collected) {
@@ -121,7 +121,7 @@ RoundResult SiteRounds::collect(const Slot& slot) {
     ++entry.collected;
     if (part.own && (!part.included || slot.kind == Kind::reduce)) {
       entry.bytes -= part.own->size();
-      part.own = Bytes{};
+      part.own = SharedBytes{};
     }
   }
   std::uint64_t& at = course(slot.kind).at[slot.part];

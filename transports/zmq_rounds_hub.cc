@@ -14,14 +14,6 @@ namespace {
 // that it did not ask for further than this ahead of its ranks.
 constexpr std::uint64_t kAhead = 16;
 
-// The frame is lent to the message, not copied.
-Bytes encode_post(const Slot& slot, Bytes& frame) {
-  Message message = Post{slot, std::move(frame)};
-  Bytes bytes = encode(message);
-  frame = std::move(std::get<Post>(message).frame);
-  return bytes;
-}
-
 // Why these frames cannot be the result of a round for that site, or an empty text.
 // A frame under the site's own number may be of a process that was here before.
 std::string judge(const Closed& closed, std::uint32_t site, bool has_own) {
@@ -31,7 +23,7 @@ std::string judge(const Closed& closed, std::uint32_t site, bool has_own) {
     return closed.frames.size() <= 1 ? "" : round + " holds several means";
   }
   int last = -1;
-  for (const SiteFrame& frame : closed.frames) {
+  for (const SharedFrame& frame : closed.frames) {
     if (frame.site <= last || (closed.included && frame.site == static_cast<int>(site))) {
       return round + " holds a frame of site " + std::to_string(frame.site) + " out of place";
     }
@@ -79,7 +71,7 @@ void SiteRounds::reopen(const Key& key, Entry& entry) {
     Part& part = entry.parts[slot.part];
     if (!part.closed) continue;
     if (part.own && !part.included) --traffic_of(slot).refused;
-    for (const SiteFrame& frame : part.frames) entry.bytes -= frame.bytes.size();
+    for (const SharedFrame& frame : part.frames) entry.bytes -= frame.bytes.size();
     part.frames.clear();
     part.absent.clear();
     part.closed = part.included = false;
@@ -154,14 +146,14 @@ std::string SiteRounds::close(Closed closed, std::size_t bytes) {
   if (const std::string why = judge(closed, site_, part.own.has_value()); !why.empty()) return why;
   // A frame under this site's number: its own, or of a process that was here before.
   const auto mine =
-      std::find_if(closed.frames.begin(), closed.frames.end(), [&](const SiteFrame& frame) {
+      std::find_if(closed.frames.begin(), closed.frames.end(), [&](const SharedFrame& frame) {
         return slot.kind == Kind::gather && frame.site == static_cast<int>(site_);
       });
   if (mine != closed.frames.end() && part.own && mine->bytes == *part.own) {
     closed.included = true;
     closed.frames.erase(mine);
   }
-  for (const SiteFrame& frame : closed.frames) entry.bytes += frame.bytes.size();
+  for (const SharedFrame& frame : closed.frames) entry.bytes += frame.bytes.size();
   if (part.own && !closed.included) ++traffic_of(slot).refused;
   part.frames = std::move(closed.frames);
   part.absent = std::move(closed.absent);
@@ -177,7 +169,7 @@ std::optional<Bundle> SiteRounds::bundle(const Slot& slot) const {
   return Bundle{slot, all_frames(part, slot.kind), part.absent};
 }
 
-std::optional<Bytes> SiteRounds::next(double now) {
+std::optional<Encoded> SiteRounds::next(double now) {
   for (Kind kind : {Kind::gather, Kind::reduce}) {
     const Key first{kind, course(kind).position(), 0};
     const std::uint64_t end = first_lacking(kind) + kAhead;
@@ -197,7 +189,7 @@ void SiteRounds::said(double now) {
   last_post_.reset();
 }
 
-std::optional<Bytes> SiteRounds::next_of(const Key& key, Entry& entry, double now) {
+std::optional<Encoded> SiteRounds::next_of(const Key& key, Entry& entry, double now) {
   Slot slot{{0, key.number, key.phase}, key.kind, 0};
   for (; slot.part < options_.parts; ++slot.part) {
     Part& part = entry.parts[slot.part];
@@ -206,9 +198,9 @@ std::optional<Bytes> SiteRounds::next_of(const Key& key, Entry& entry, double no
       if (now - part.said_at < options_.again_s) continue;
       part.said_at = now;
       last_post_ = slot;
-      Bytes bytes = encode_post(slot, *part.own);
-      traffic_of(slot).bytes_sent += bytes.size();
-      return bytes;
+      Encoded post = encode_shared(Post{slot, *part.own});
+      traffic_of(slot).bytes_sent += post.size();
+      return post;
     }
     if (!part.awaited || now - std::max(part.said_at, part.asked_at) < options_.again_s) continue;
     part.asked_at = now;

@@ -15,6 +15,12 @@
 
 namespace thinwire::hub {
 
+// As RoundResult.
+struct SharedResult {
+  std::vector<SharedFrame> frames;
+  std::vector<int> absent;
+};
+
 struct SiteRoundsOptions {
   std::uint32_t parts = 1;       // ranks of this site
   double again_s = 10.0;         // a post or question without an answer is repeated
@@ -28,10 +34,10 @@ class SiteRounds {
 
   // ---- the ranks' side. Slots are matched by kind, number, phase and part.
 
-  void post(const Slot& slot, Bytes frame);  // throws Error when far too many rounds are open
-  void wait_for(const Slot& slot);           // somebody is about to wait for it
-  bool ready(const Slot& slot) const;        // all parts of the round have their results
-  RoundResult collect(const Slot& slot);     // of a round that is ready
+  void post(const Slot& slot, SharedBytes frame);  // throws Error when far too many rounds are open
+  void wait_for(const Slot& slot);                 // somebody is about to wait for it
+  bool ready(const Slot& slot) const;              // all parts of the round have their results
+  SharedResult collect(const Slot& slot);          // of a round that is ready
   bool missed(const Slot& slot) const;
   bool too_old(const Slot& slot) const;  // collected by all and no longer kept
   Traffic traffic(Kind kind, std::uint32_t part) const;
@@ -49,7 +55,7 @@ class SiteRounds {
   std::string close(Closed closed, std::size_t bytes);
   std::optional<Bundle> bundle(const Slot& slot) const;
   // The next post or question that is due, encoded.
-  std::optional<Bytes> next(double now);
+  std::optional<Encoded> next(double now);
   // The last post given out has left, which takes long on a slow line: it is not repeated before
   // its answer can be here.
   void said(double now);
@@ -70,7 +76,7 @@ class SiteRounds {
   };
   static constexpr double kNever = -std::numeric_limits<double>::infinity();
   struct Part {
-    std::optional<Bytes> own;
+    std::optional<SharedBytes> own;
     bool taken = false;
     bool awaited = false;
     double said_at = kNever;   // the post; in this connection
@@ -78,7 +84,7 @@ class SiteRounds {
     bool closed = false;
     bool included = false;
     bool collected = false;
-    std::vector<SiteFrame> frames;  // of the other sites; reduce: the mean
+    std::vector<SharedFrame> frames;  // of the other sites; reduce: the mean
     std::vector<std::uint32_t> absent;
   };
   struct Entry {
@@ -102,10 +108,10 @@ class SiteRounds {
   Course& begin(const Slot& slot);
   Course& course(Kind kind) { return courses_[static_cast<std::size_t>(kind)]; }
   const Course& course(Kind kind) const { return courses_[static_cast<std::size_t>(kind)]; }
-  std::vector<SiteFrame> all_frames(const Part& part, Kind kind) const;  // the own one too
+  std::vector<SharedFrame> all_frames(const Part& part, Kind kind) const;  // the own one too
   Traffic& traffic_of(const Slot& slot);
   std::uint64_t first_lacking(Kind kind) const;
-  std::optional<Bytes> next_of(const Key& key, Entry& entry, double now);
+  std::optional<Encoded> next_of(const Key& key, Entry& entry, double now);
   void reopen(const Key& key, Entry& entry);
   void forget_old(Kind kind);
 

@@ -326,7 +326,7 @@ void Site::on(const Refused& refused) {
   trouble_ = refused.why;
 }
 
-std::optional<Bytes> Site::next_out(Length length) {
+std::optional<Encoded> Site::next_out(Length length) {
   if (failure_ || link_ == Link::none || link_ == Link::dialling) return std::nullopt;
   if (leaving_ && control_.empty()) return std::nullopt;
   if (link_ == Link::greeting && now_ >= hello_at_) {

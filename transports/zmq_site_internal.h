@@ -75,7 +75,7 @@ class Site {
   // The next message to be sent, encoded. Those of at most kPieceBytes that are not about rounds
   // may go in between the pieces of a long one.
   enum class Length { any, in_between };
-  std::optional<Bytes> next_out(Length length = Length::any);
+  std::optional<Encoded> next_out(Length length = Length::any);
   // The last long message has left: its answer is awaited from now on.
   void said() { rounds_.said(now_); }
   void leave();  // a goodbye follows, then nothing more

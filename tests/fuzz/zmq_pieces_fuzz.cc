@@ -33,7 +33,7 @@ const std::map<std::uint64_t, std::vector<Bytes>>& all_pieces() {
     std::map<std::uint64_t, std::vector<Bytes>> made;
     for (std::uint64_t id = 0; id < 16; ++id) {
       for (hub::Cutter cutter(id, message_of(id)); !cutter.done();)
-        made[id].push_back(cutter.next());
+        made[id].push_back(cutter.next().copy());
     }
     return made;
   }();

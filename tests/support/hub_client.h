@@ -70,7 +70,8 @@ class HubClient {
   void say(const hub::Message& message) {
     Bytes bytes = hub::encode(message);
     if (bytes.size() <= hub::kPieceBytes) return say_bytes(bytes);
-    for (hub::Cutter cutter(++cut_, std::move(bytes)); !cutter.done();) say_bytes(cutter.next());
+    for (hub::Cutter cutter(++cut_, std::move(bytes)); !cutter.done();)
+      say_bytes(cutter.next().copy());
   }
   void say_bytes(const Bytes& bytes) {
     socket_.send(zmq::buffer(bytes.data(), bytes.size()), zmq::send_flags::none);

@@ -108,7 +108,7 @@ class SimSite {
   static hub::RoundHash hash_of(const Result& result) {
     std::uint64_t hash = 0;
     for (const PartFrames& part : result.frames) {
-      std::vector<SiteFrame> frames;
+      std::vector<hub::SharedFrame> frames;
       for (const auto& [site, bytes] : part) frames.push_back({site, bytes});
       hash = hub::fold_result(hash, frames, result.absent);
     }
@@ -168,8 +168,8 @@ class SimSite {
     bool counted = closed.included;
     for (const auto& [part, each] : parts) {
       PartFrames frames;
-      for (const SiteFrame& frame : each.frames) {
-        frames.emplace_back(frame.site, frame.bytes);
+      for (const hub::SharedFrame& frame : each.frames) {
+        frames.emplace_back(frame.site, frame.bytes.copy());
         // By way of an earlier hub; a reduce does not say.
         counted =
             counted || (plan_.kind == hub::Kind::gather && frame.site == static_cast<int>(number));
