@@ -150,6 +150,7 @@ void Core::Body::want(Site& site, const Slot& slot) {
     return take_over(site, "is too far behind: it asks for round " + std::to_string(key.number) +
                                ", the hub can give those from " + std::to_string(kept_from_));
   }
+  if (site.claims.has(key)) return lacks(site, key);
   if (held(key)) fetch(key);
 }
 
@@ -242,6 +243,7 @@ void Core::Body::keep(const Key& key, ClosedRound round) {
   round.bytes = frame_bytes(round.parts);
   std::uint64_t hash = 0;
   for (const auto& frames : round.parts) hash = fold_result(hash, frames, round.absent);
+  history_.erase(key);  // what a site may have said of it before
   learn(key, hash);
   bytes_closed_ += round.bytes;
   closed_[key] = std::move(round);

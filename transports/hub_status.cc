@@ -88,7 +88,7 @@ std::string Core::Body::status_json(double now) const {
   std::string refused;
   for (const auto& [reason, count] : refused_)
     refused += (refused.empty() ? "" : ",") + quoted(reason) + ":" + number(count);
-  return "{" + field("run", quoted(options_.run)) + "," + field("hub", number(options_.hub)) + "," +
+  return "{" + field("run", quoted(options_.run)) + "," + field("hub", number(id_)) + "," +
          field("epoch", number(epoch_)) + "," + field("begun", boolean(begun_)) + "," +
          field("first_open_round", number(first)) + "," +
          field("rounds_closed", number(rounds_closed_)) + "," +
