@@ -23,6 +23,15 @@ Bundle bundle_of(std::uint64_t number, const std::string& word = "0") {
   return {{{4, number, 0}, Kind::gather, 0}, {{0, text("a" + word)}, {1, text("b" + word)}}, {}};
 }
 
+// a and b of three, after waiting for the third.
+void go_on_with_two(Hub& hub) {
+  for (const double time : {0.0, 5.0, 10.5}) {
+    hub.wait_until(time);
+    for (const std::string site : {"a", "b"}) hub.say(site, returning(site, 5));
+  }
+  for (const std::string site : {"a", "b"}) hub.say(site, Ping{5});
+}
+
 TEST(HubRecovery, FetchesWhatSomeHaveAndOthersLack) {
   Hub hub;
   hub.say("a", returning("a", 5));
@@ -247,6 +256,173 @@ TEST(HubRecovery, SitesWithOtherResultsFollowTheMost) {
   EXPECT_NE(hub.to<Welcome>("a")->takeover, kNoStep);
   EXPECT_EQ(hub.to<Welcome>("b")->takeover, kNoStep);
   EXPECT_EQ(hub.to<Welcome>("c")->takeover, kNoStep);
+}
+
+// Its Welcome was lost, and it was away for so long that it is no longer in the run.
+TEST(HubRecovery, ASiteWithOtherResultsIsToldSoUntilItHasHeardIt) {
+  Hub hub({.run = "run", .sites = 3});
+  const auto hello = [](const std::string& site) {
+    Hello words = returning(site, 5);
+    words.recent = {{slot(3), 1}, {slot(4), site == "a" ? 7u : 8u}};
+    return words;
+  };
+  for (const std::string site : {"a", "b", "c"}) hub.say(site, hello(site));
+  const std::uint64_t step = hub.to<Welcome>("a")->takeover;
+  for (double time = 2; time <= 30; time += 2) {
+    hub.wait_until(time);
+    for (const std::string site : {"b", "c"}) hub.say(site, Ping{5});
+  }
+  EXPECT_FALSE(hub.status()["sites"][0]["active"]);
+  hub.say("a", hello("a"));
+  ASSERT_TRUE(hub.to<Welcome>("a"));
+  EXPECT_EQ(hub.to<Welcome>("a")->takeover, step);
+  // As long as nobody is there who could give it, it is not let in at all.
+  for (const std::string site : {"b", "c"}) hub.say(site, Bye{});
+  hub.say("a", Fetch{step, 0, 0});
+  EXPECT_TRUE(hub.to<Refused>("a"));
+  hub.say("a", hello("a"));
+  EXPECT_TRUE(hub.to<Refused>("a"));
+  EXPECT_FALSE(hub.to<Welcome>("a"));
+  hub.say("b", hello("b"));
+  EXPECT_EQ(hub.to<Welcome>("b")->takeover, kNoStep);
+  hub.say("a", hello("a"));
+  ASSERT_TRUE(hub.to<Welcome>("a"));
+  EXPECT_NE(hub.to<Welcome>("a")->takeover, kNoStep);
+}
+
+// Of a round in flight that its useless replica took part in it has no frame of its own any more.
+TEST(HubRecovery, WhoTakesTheStateOverGetsItsOldFramesToo) {
+  Hub hub;
+  begin(hub, 2);
+  for (const std::string site : {"a", "b"}) hub.say(site, Post{slot(0), text(site)});
+  EXPECT_TRUE(hub.to<Closed>("b")->included);
+  Hello hello = hello_of("b");
+  hello.number = 1;
+  hello.taking = kAnyStep;
+  hub.say("b", hello);
+  const std::uint64_t step = hub.to<Welcome>("b")->takeover;
+  hub.say("b", Ping{0, step});
+  hub.say("b", Want{slot(0)});
+  ASSERT_TRUE(hub.to<Closed>("b"));
+  EXPECT_FALSE(hub.to<Closed>("b")->included);
+  EXPECT_EQ(hub.to<Closed>("b")->frames.size(), 2u);
+}
+
+// The step whose state is to be taken over lies ahead, and the run cannot come to it without the
+// site that waits for it.
+TEST(HubRecovery, ATakeoverOfAStepThatTheRunNeverReachesBeginsAnew) {
+  Hub hub({.run = "run", .sites = 3, .min_sites = 2});
+  go_on_with_two(hub);
+  hub.say("c", hello_of("c"));
+  const std::uint64_t ahead = hub.to<Welcome>("c")->takeover;
+  EXPECT_GT(ahead, 5u);
+  hub.say("b", Bye{});
+  hub.say("c", Fetch{ahead, 0, 0});
+  ASSERT_TRUE(hub.to<Welcome>("c"));
+  EXPECT_EQ(hub.to<Welcome>("c")->takeover, 5u);
+  ASSERT_TRUE(hub.to<Snapshot>("a"));
+  EXPECT_EQ(hub.to<Snapshot>("a")->step, 5u);
+}
+
+// Sites keep their last results alone; one that took the state over has none of before.
+TEST(HubRecovery, ARoundWhoseResultNobodyHasKeptIsMadeUpForByTheState) {
+  Hub hub({.run = "run", .sites = 3});
+  for (const std::string site : {"a", "b"}) hub.say(site, returning(site, 90));
+  hub.say("c", returning("c", 40));
+  EXPECT_EQ(hub.to<Welcome>("c")->takeover, kNoStep) << "within the last 64";
+  hub.say("c", Want{slot(40)});
+  ASSERT_TRUE(hub.to<Missing>("a"));
+  hub.say("a", Want{slot(40)});
+  ASSERT_TRUE(hub.to<Missing>("b"));
+  hub.say("b", Want{slot(40)});
+  hub.say("c", Want{slot(40)});
+  ASSERT_TRUE(hub.to<Welcome>("c"));
+  EXPECT_NE(hub.to<Welcome>("c")->takeover, kNoStep);
+  for (const std::string site : {"a", "b"}) hub.say(site, Post{slot(90), text(site)});
+  EXPECT_TRUE(hub.to<Closed>("a")) << "the run goes on";
+}
+
+TEST(HubRecovery, AnAbsurdStepOfOneSiteKeepsNobodyOut) {
+  Hub hub({.run = "run", .sites = 3});
+  go_on_with_two(hub);
+  for (const std::uint64_t step : {kNoStep, kNoStep - 2, std::uint64_t{1} << 40}) {
+    hub.say("b", Ping{step});
+    Hello hello = hello_of("c");
+    hello.process = step;
+    hub.core.gone(hub.now, "c");
+    hub.say("c", hello);
+    ASSERT_TRUE(hub.to<Welcome>("c"));
+    EXPECT_LT(hub.to<Welcome>("c")->takeover, 50u);
+  }
+}
+
+// What a site said of a round that was still to come does not count against others.
+TEST(HubRecovery, ForgedHashesOfRoundsToComeMeanNothing) {
+  Hub hub({.run = "run", .sites = 3});
+  Hello forged = returning("a", 5);
+  forged.recent = {{slot(5), 77}};
+  hub.say("a", forged);
+  go_on_with_two(hub);
+  for (const std::string site : {"a", "b"}) hub.say(site, Post{slot(5), text(site)});
+  ASSERT_TRUE(hub.to<Closed>("b"));
+  Hello late = returning("c", 6);
+  const std::vector<SharedFrame> frames{{0, text("a")}, {1, text("b")}};
+  late.recent = {{slot(5), fold_result(0, frames, {2})}};
+  hub.say("c", late);
+  ASSERT_TRUE(hub.to<Welcome>("c"));
+  EXPECT_EQ(hub.to<Welcome>("c")->takeover, kNoStep);
+}
+
+// A hello is no promise: it may have been on its way for long.
+TEST(HubRecovery, ASiteOfSeveralHubsCountsFromItsPromiseOn) {
+  Hub hub({.run = "run", .sites = 3, .min_sites = 2, .peer_timeout_s = 10});
+  const auto hello = [](const std::string& site) {
+    Hello words = hello_of(site);
+    words.hubs = 2;
+    return words;
+  };
+  for (const std::string site : {"a", "b", "c"}) hub.say(site, hello(site));
+  hub.say("a", Ping{});
+  const std::uint64_t token = hub.to<Pong>("a")->token;
+  ASSERT_TRUE(hub.to<Refused>("a")) << "it may look for the others elsewhere";
+  EXPECT_FALSE(hub.to<Refused>("a")->final);
+  hub.say("a", Ping{0, kNoStep, token});
+  for (const std::string site : {"a", "b", "c"}) hub.say(site, Post{slot(0), text(site)});
+  hub.say("b", Bye{});
+  hub.say("b", hello("b"));
+  EXPECT_FALSE(hub.to<Closed>("a"));
+  // A process that knows of one hub alone makes room for one that knows two.
+  hub.say("b", Ping{0, kNoStep, token});
+  ASSERT_TRUE(hub.to<Closed>("a"));
+  EXPECT_FALSE(hub.to<Refused>("b"));
+}
+
+// Too few sites are left at a hub; one comes back from another one, where the run went on.
+TEST(HubRecovery, AHubThatTheRunHasLeftBeginsAnew) {
+  Hub hub({.run = "run", .sites = 3, .min_sites = 2, .peer_timeout_s = 10});
+  const auto hello = [](const std::string& site, std::uint64_t next_round) {
+    Hello words = returning(site, next_round);
+    words.hubs = 2;
+    if (next_round > 0) words.recent = {{slot(next_round - 1), 9}};
+    return words;
+  };
+  for (const std::string site : {"a", "b", "c"}) hub.say(site, hello(site, 5));
+  const std::uint64_t id = hub.to<Welcome>("a")->hub;
+  hub.wait_until(40);
+  hub.say("a", hello("a", 5));
+  ASSERT_TRUE(hub.to<Welcome>("a"));
+  EXPECT_EQ(hub.to<Welcome>("a")->next_round, 5u) << "no news";
+  hub.say("b", hello("b", 300));
+  ASSERT_TRUE(hub.to<Pong>("a"));
+  EXPECT_FALSE(hub.to<Pong>("a")->active);
+  EXPECT_FALSE(hub.to<Welcome>("b"));
+  hub.say("c", hello("c", 301));
+  hub.say("a", hello("a", 5));
+  ASSERT_TRUE(hub.to<Welcome>("b"));
+  EXPECT_EQ(hub.to<Welcome>("b")->next_round, 301u);
+  EXPECT_NE(hub.to<Welcome>("b")->hub, id) << "parts of rounds from before do not count";
+  ASSERT_TRUE(hub.to<Welcome>("a"));
+  EXPECT_NE(hub.to<Welcome>("a")->takeover, kNoStep) << "too far behind";
 }
 
 TEST(HubRecovery, SilentSiteLeavesAndItsProcessReturnsInANewEpoch) {

@@ -49,6 +49,8 @@ class Core::Body {
 
   // hub_members.cc
   void hello(const Peer& peer, const std::string& key, Hello hello);
+  bool been_elsewhere(const Hello& hello) const;
+  void begin_anew();
   void hello_again(Site& site, const Peer& peer, const std::string& key, const Hello& hello);
   void other_process(Site& site, const Peer& peer, const std::string& key, const Hello& hello);
   void first_hello(const Peer& peer, const std::string& key, const Hello& hello);
@@ -64,6 +66,7 @@ class Core::Body {
   std::string useless(const Site& site) const;  // why, or nothing
   void welcome(Site& site);
   void await_if_near(Site& site);
+  void go_on(bool stood_still);
   void leave(Site& site, const std::string& why);
   void forget(const std::string& name);
   Site** free_place();
@@ -100,7 +103,8 @@ class Core::Body {
   void fetch_state(Site& site, Fetch fetch);
   void chunk(Site& from, Chunk chunk);
   void no_state(Site& from, std::uint64_t step);
-  void drop_posts(const Site& site);
+  void drop_words(const Site& site);
+  std::uint64_t position(const Site& site) const;
   std::uint64_t needed_from() const;  // rounds below are needed by no site on its way in
 
   // hub_recovery.cc
@@ -110,6 +114,8 @@ class Core::Body {
   void learn(const Key& key, std::uint64_t hash);
   void fetch(const Key& key);
   bool ask(const Key& key, Retrieval& fetch);  // false: nobody is left who has it
+  void lacks(Site& site, const Key& key);
+  void give_up(const Key& key);
   void ask_again();
   void bundle(Site& from, Bundle bundle);
   bool sound(const Bundle& bundle) const;
@@ -117,6 +123,7 @@ class Core::Body {
   void close_fetched(const Key& key);
 
   const CoreOptions options_;
+  std::uint64_t id_ = options_.hub;  // another one after begin_anew
   double now_ = 0.0;
   double due_ = kNever;        // when tick was to be called next
   double enough_at_ = kNever;  // since when as many sites are there as the run needs to begin
@@ -133,6 +140,7 @@ class Core::Body {
   std::map<Key, OpenRound> open_;
   std::map<Key, ClosedRound> closed_;
   std::map<Key, Retrieval> fetches_;
+  std::uint64_t began_at_ = 0;            // rounds below are known from hellos alone
   std::uint64_t head_ = 0;                // rounds below are closed, or were thought so
   std::uint64_t kept_from_ = 0;           // rounds below are forgotten
   std::map<Key, std::uint64_t> history_;  // hashes of the results of the last rounds

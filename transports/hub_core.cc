@@ -46,11 +46,19 @@ void Core::Body::from_site(Site& site, Message message) {
   site.last_seen = now_;
   if (auto* ping = std::get_if<Ping>(&message)) {
     if (!site.takeover) site.step = std::max(site.step, ping->round);
+    const bool stood_still = !enough();
     if (ping->echo != 0) site.lease = from_token(ping->echo) + options_.peer_timeout_s;
+    go_on(stood_still);
     if (site.takeover && ping->taken == site.takeover->step) arrived(site);
     await_if_near(site);
-    return send(
-        site, Pong{epoch_, site.active || !begun_, token(), first_open(), site.awaited || !begun_});
+    send(site,
+         Pong{epoch_, site.active || !begun_, token(), first_open(), site.awaited || !begun_});
+    // It may find the others at another hub.
+    if (site.hubs > 1 && (!begun_ || !enough()))
+      send(site, Refused{"the run stands still here, it needs " +
+                             std::to_string(options_.min_sites) + " sites",
+                         false});
+    return;
   }
   if (std::holds_alternative<Bye>(message)) {
     if (!begun_) {

@@ -15,6 +15,15 @@ constexpr std::uint64_t kNear = 2;
 
 std::string quoted(const std::string& text) { return "\"" + text + "\""; }
 
+Claims claims_of(const Hello& hello) {
+  Claims claims;
+  if (hello.taking != kNoStep) return claims;
+  claims.below = hello.next_round;
+  for (const RoundHash& one : hello.recent) claims.hashes[key_of(one.slot)] = one.hash;
+  for (const Slot& slot : hello.ahead) claims.ahead.insert(key_of(slot));
+  return claims;
+}
+
 }  // namespace
 
 void Core::Body::hello(const Peer& peer, const std::string& key, Hello hello) {
@@ -41,9 +50,47 @@ void Core::Body::hello(const Peer& peer, const std::string& key, Hello hello) {
                           std::to_string(options_.sites) + " places, or give the sites one hub",
                       true});
   }
+  if (been_elsewhere(hello) && !enough()) begin_anew();
   const auto found = sites_.find(hello.site);
   if (found != sites_.end()) return hello_again(found->second, peer, key, hello);
   begun_ ? late_hello(peer, key, hello) : first_hello(peer, key, hello);
+}
+
+// Has the site results that this hub neither made nor was told of? Then the run went on at another
+// hub meanwhile. What this one has judged already is no news.
+bool Core::Body::been_elsewhere(const Hello& hello) const {
+  if (!begun_ || hello.hubs <= 1 || hello.taking != kNoStep || hello.number == kNoNumber)
+    return false;
+  const auto site = sites_.find(hello.site);
+  if (site != sites_.end() && site->second.process == hello.process &&
+      (site->second.outdated || site->second.told == claims_of(hello)))
+    return false;
+  if (hello.next_round > head_) return true;
+  return std::ranges::any_of(hello.recent, [&](const RoundHash& one) {
+    const auto known = history_.find(key_of(one.slot));
+    return known == history_.end() ? one.slot.round.number >= began_at_ : known->second != one.hash;
+  });
+}
+
+// Too few sites are here for this hub to be right: it forgets what it knows, as if it were started
+// again, and learns the run from its sites.
+void Core::Body::begin_anew() {
+  log("the run has gone on at another hub; this one begins anew");
+  for (auto& [name, site] : sites_) send(site, Pong{epoch_, false, token(), first_open()});
+  ++id_;
+  begun_ = false;
+  sites_.clear();
+  numbered_.clear();
+  peers_.clear();
+  common_.reset();
+  open_.clear();
+  closed_.clear();
+  fetches_.clear();
+  history_.clear();
+  durations_.clear();
+  began_at_ = head_ = kept_from_ = 0;
+  bytes_open_ = bytes_closed_ = bytes_fetched_ = 0;
+  enough_at_ = kNever;
 }
 
 void Core::Body::turn_away(const Peer& peer, const Hello& hello, const std::string& reason,
@@ -59,18 +106,30 @@ void Core::Body::hello_again(Site& site, const Peer& peer, const std::string& ke
                      {"the name " + site.name + " belongs to another key", true});
   }
   if (site.process != hello.process) return other_process(site, peer, key, hello);
+  const bool odd = been_elsewhere(hello);
   move_to(site, peer);
   site.bytes_up += encoded_size(hello);
   site.last_seen = now_;
   site.next_round = hello.next_round;
   // One that never heard that it must take the state over says nothing of it; the verdict stands.
-  const bool done = site.takeover && hello.taking == kNoStep && hello.taken == site.takeover->step;
-  if (done && site.active) arrived(site);
-  if (done || hello.taking != kNoStep) site.taking = hello.taking;
+  if (site.takeover && hello.taking == kNoStep && hello.taken == site.takeover->step) {
+    if (site.active) arrived(site);
+    site.outdated = false;
+  }
+  site.taking = hello.taking == kNoStep && site.outdated ? kAnyStep : hello.taking;
   if (!begun_) return;
+  if (odd) {
+    ++epoch_;
+    return take_over(site, "has been at another hub and has other results of rounds than the run");
+  }
   // Where it asks for the state, and the hub knows of no takeover, its replica has gone wrong.
   if (site.active && (site.takeover || hello.taking == kNoStep)) return welcome(site);
   ++epoch_;
+  if (site.takeover && hello.taking == kNoStep) {  // not heard of, or done with and not said
+    site.active = true;
+    site.left = false;
+    return welcome(site);
+  }
   admit(site);
 }
 
@@ -91,6 +150,8 @@ void Core::Body::other_process(Site& site, const Peer& peer, const std::string& 
   }
   leave(site, "is another process now");
   site.process = hello.process;
+  site.hubs = hello.hubs;
+  site.left = false;
   site.next_round = 0;
   site.taking = kAnyStep;
   site.claims = {};
@@ -182,14 +243,8 @@ Site& Core::Body::accept(const Peer& peer, const std::string& key, const Hello& 
   site.hubs = hello.hubs;
   site.next_round = hello.next_round;
   site.taking = hello.taking;
-  if (hello.taking == kNoStep) {
-    site.claims.below = hello.next_round;
-    for (const RoundHash& one : hello.recent) site.claims.hashes[key_of(one.slot)] = one.hash;
-  }
+  site.claims = site.told = claims_of(hello);
   site.step = hello.next_round;
-  for (const Slot& slot : hello.ahead) {
-    if (hello.taking == kNoStep) site.claims.ahead.insert(key_of(slot));
-  }
   site.since = site.last_seen = now_;
   site.bytes_up = encoded_size(hello);
   move_to(site, peer);
@@ -242,30 +297,32 @@ void Core::Body::begin() {
     if (site.taking == kNoStep) head_ = std::max(head_, site.claims.below);
     epoch_ = std::max(epoch_, site.epoch);
   }
+  began_at_ = head_;
   ++epoch_;
   kept_from_ = head_ > options_.rounds_kept ? head_ - options_.rounds_kept : 0;
   log("the run begins at round " + std::to_string(head_) + ", epoch " + std::to_string(epoch_));
   // Those that have the run's state first: the others take it from them.
-  for (const bool taking : {false, true}) {
+  for (const bool all : {false, true}) {
     for (auto& [name, site] : sites_) {
-      if (taking == (site.taking != kNoStep)) admit(site);
+      if (!site.active && (all || useless(site).empty())) admit(site);
     }
   }
 }
 
 // By name at the start of a run; afterwards each has the one that an earlier hub gave it. Where two
-// have the same, as when a hub had given a place away, the one with the run's state keeps it.
+// have the same, as when a hub had given a place away, the one that is further in the run keeps it.
 void Core::Body::give_numbers() {
   const bool under_way = evidence_at() < kNever;
   numbered_.assign(static_cast<std::size_t>(options_.sites), nullptr);
-  std::vector<Site*> others;
-  for (const bool taking : {false, true}) {
-    for (auto& [name, site] : sites_) {
-      if (taking != (site.taking != kNoStep)) continue;
-      const bool free = site.number != kNoNumber && !numbered_[site.number];
-      if (free) numbered_[site.number] = &site;
-      if (!free) others.push_back(&site);
-    }
+  std::vector<Site*> all, others;
+  for (auto& [name, site] : sites_) all.push_back(&site);
+  std::ranges::stable_sort(all, {}, [](const Site* site) {
+    return std::pair(site->taking != kNoStep, ~site->claims.below);
+  });
+  for (Site* site : all) {
+    const bool free = site->number != kNoNumber && !numbered_[site->number];
+    if (free) numbered_[site->number] = site;
+    if (!free) others.push_back(site);
   }
   std::sort(others.begin(), others.end(),
             [](const Site* a, const Site* b) { return a->name < b->name; });
@@ -304,24 +361,30 @@ void Core::Body::admit(Site& site) {
   }
   site.active = true;
   site.left = false;
-  site.lease = now_;
-  head_ = std::max(head_, site.claims.below);
+  site.lease = -kNever;  // its hello may have been on its way for long
+  if (site.claims.below > head_) {
+    head_ = began_at_ = site.claims.below;
+    if (head_ > options_.rounds_kept)
+      kept_from_ = std::max(kept_from_, head_ - options_.rounds_kept);
+  }
   for (const auto& [key, hash] : site.claims.hashes) learn(key, hash);
   log("site " + site.name + " at " + address(site.peer) + " is in, number " +
       std::to_string(site.number) + ", epoch " + std::to_string(epoch_));
   welcome(site);
   if (site.takeover) return;
   for (const Key& key : site.claims.ahead) fetch(key);
+  std::vector<Key> had;
   for (const auto& [key, round] : open_) {
-    if (site.claims.has(key)) fetch(key);
+    if (site.claims.has(key)) had.push_back(key);
   }
+  for (const Key& key : had) fetch(key);
   await_if_near(site);
 }
 
 void Core::Body::welcome(Site& site) {
   send(site, Welcome{.site = site.number,
                      .sites = static_cast<std::uint32_t>(options_.sites),
-                     .hub = options_.hub,
+                     .hub = id_,
                      .next_round = first_open(),
                      .epoch = epoch_,
                      .takeover = site.takeover ? site.takeover->step : kNoStep,
@@ -334,8 +397,12 @@ void Core::Body::await_if_near(Site& site) {
   if (site.step + kNear < first_open()) return;
   const bool stood_still = !enough();
   site.awaited = true;
+  go_on(stood_still);
+}
+
+// Nobody could keep a deadline while the run stood still.
+void Core::Body::go_on(bool stood_still) {
   if (!stood_still || !enough()) return;
-  // Nobody could keep a deadline while the run stood still.
   for (auto& [key, round] : open_) round.first = now_;
 }
 
@@ -355,7 +422,7 @@ void Core::Body::forget(const std::string& name) {
   const auto found = sites_.find(name);
   peers_.erase(found->second.peer);
   sites_.erase(found);
-  if (sites_.empty()) common_.reset();
+  if (sites_.empty() && !begun_) common_.reset();
 }
 
 void Core::Body::check_liveness() {

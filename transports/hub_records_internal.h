@@ -36,8 +36,11 @@ struct Claims {
   std::uint64_t below = 0;
   std::set<Key> ahead;
   std::map<Key, std::uint64_t> hashes;  // of the last ones
+  std::uint64_t lacks = 0;              // of rounds below it keeps no result any more
 
   bool has(const Key& key) const { return key.number < below || ahead.contains(key); }
+  bool gives(const Key& key) const { return has(key) && key.number >= lacks; }
+  bool operator==(const Claims&) const = default;
 };
 
 // A site on its way into a run under way: it takes the replicated state of the others over as it is
@@ -58,9 +61,11 @@ struct Site {
   std::uint32_t epoch = 0;  // the newest that it was told by an earlier hub
   std::uint32_t hubs = 1;   // that it knows
   Claims claims;
+  Claims told;           // as its first hello to this hub had them
   bool active = false;   // heard of, and not further behind than it can catch up
   bool awaited = false;  // rounds wait for it
   std::optional<Takeover> takeover;
+  bool outdated = false;  // its replica was found useless, and it has taken over no other since
   // What its last hello said.
   std::uint64_t next_round = 0;
   std::uint64_t taking = kNoStep;

@@ -87,14 +87,16 @@ void Core::Body::fetch(const Key& key) {
   if (fetches_.contains(key) || closed_.contains(key) || key.number < kept_from_) return;
   Retrieval& fetch = fetches_[key];
   fetch.parts.resize(common_->parts);
-  if (!ask(key, fetch)) fetches_.erase(key);
+  if (ask(key, fetch)) return;
+  fetches_.erase(key);
+  if (held(key)) give_up(key);
 }
 
 // The next site that has it, in turn.
 bool Core::Body::ask(const Key& key, Retrieval& fetch) {
   std::vector<Site*> holders;
   for (Site* site : numbered_) {
-    if (site && site->active && site->claims.has(key)) holders.push_back(site);
+    if (site && site->active && site->claims.gives(key)) holders.push_back(site);
   }
   if (holders.empty()) return false;
   const auto last = std::find(holders.begin(), holders.end(), fetch.asked);
@@ -110,6 +112,7 @@ bool Core::Body::ask(const Key& key, Retrieval& fetch) {
 }
 
 void Core::Body::ask_again() {
+  std::optional<Key> lost;
   for (auto it = fetches_.begin(); it != fetches_.end();) {
     Retrieval& fetch = it->second;
     if (fetch.asked_times > kAsksMax) {  // who needs it takes the state over
@@ -125,10 +128,38 @@ void Core::Body::ask_again() {
       continue;
     }
     // Who had it is gone: the round is open again, and its posts are here or come again.
+    if (held(it->first)) {
+      lost = (it++)->first;
+      continue;
+    }
     log("round " + std::to_string(it->first.number) + ": no site is left that has its result");
     for (const auto& part : fetch.parts) bytes_fetched_ -= part ? frame_bytes(*part) : 0;
     it = fetches_.erase(it);
   }
+  if (lost) give_up(*lost);
+}
+
+// A site that has not kept the result of a round that it has behind it answers with a question.
+void Core::Body::lacks(Site& site, const Key& key) {
+  site.claims.lacks = std::max(site.claims.lacks, key.number + 1);
+  const auto fetch = fetches_.find(key);
+  if (fetch != fetches_.end() && !ask(key, fetch->second)) give_up(key);
+}
+
+// A round that was closed, and nobody has kept its result: whoever needs it, or one before it,
+// takes the run's state over.
+void Core::Body::give_up(const Key& key) {
+  log("round " + std::to_string(key.number) + ": no site has kept its result");
+  kept_from_ = std::max(kept_from_, key.number + 1);
+  for (auto it = fetches_.begin(); it != fetches_.end() && it->first.number < kept_from_;) {
+    for (const auto& part : it->second.parts) bytes_fetched_ -= part ? frame_bytes(*part) : 0;
+    it = fetches_.erase(it);
+  }
+  for (auto it = open_.begin(); it != open_.end() && it->first.number < kept_from_;) {
+    release(it->second);
+    it = open_.erase(it);
+  }
+  drop_old();
 }
 
 void Core::Body::bundle(Site& from, Bundle bundle) {

@@ -151,6 +151,7 @@ void Core::Body::want(Site& site, const Slot& slot) {
     return take_over(site, "is too far behind: it asks for round " + std::to_string(key.number) +
                                ", the hub can give those from " + std::to_string(kept_from_));
   }
+  if (site.claims.has(key)) return lacks(site, key);
   if (held(key)) fetch(key);
 }
 

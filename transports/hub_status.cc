@@ -97,7 +97,7 @@ std::string Core::Body::status_json(double now) const {
   for (const auto& [reason, count] : refused_)
     refused += (refused.empty() ? "" : ",") + quoted(reason) + ":" + number(count);
   const bool still = begun_ && !enough();
-  return "{" + field("run", quoted(options_.run)) + "," + field("hub", number(options_.hub)) + "," +
+  return "{" + field("run", quoted(options_.run)) + "," + field("hub", number(id_)) + "," +
          field("epoch", number(epoch_)) + "," + field("begun", boolean(begun_)) + "," +
          field("places", number(static_cast<std::uint64_t>(options_.sites))) + "," +
          field("stands_still", boolean(still)) + "," + field("first_open_round", number(first)) +

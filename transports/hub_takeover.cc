@@ -23,8 +23,8 @@ std::uint64_t less(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0;
 bool Core::Body::start_takeover(Site& site, const std::string& why) {
   site.awaited = false;
   site.claims = {};
-  drop_posts(site);
-  if (site.taking == kNoStep) site.taking = kAnyStep;
+  site.outdated = true;
+  drop_words(site);
   if (!choose_state(site)) {
     site.takeover.reset();
     site.active = false;
@@ -53,7 +53,7 @@ bool Core::Body::choose_state(Site& site) {
   for (Site* one : numbered_) {
     if (!one || one == &site || !one->awaited) continue;
     donors.push_back(one);
-    newest = std::max(newest, one->step);
+    newest = std::max(newest, position(*one));
   }
   if (donors.empty()) return false;
   const int tries = site.takeover ? site.takeover->tries + 1 : 0;
@@ -90,7 +90,7 @@ bool Core::Body::choose_state(Site& site) {
               donors.end());
   for (Site* one : donors) {
     if (takeover.donors.size() == kDonors) break;
-    if (!enough() && one->step != newest) continue;
+    if (!enough() && position(*one) != newest) continue;
     takeover.donors.push_back(one->number);
     send(*one, Snapshot{takeover.step});
   }
@@ -102,8 +102,10 @@ bool Core::Body::choose_state(Site& site) {
 void Core::Body::arrived(Site& site) {
   log("site " + site.name + " has the state of step " + std::to_string(site.takeover->step) +
       "; round " + std::to_string(first_open()) + " is open");
+  site.next_round = less(site.takeover->step, kDelayMax);
   site.takeover.reset();
   site.taking = kNoStep;
+  site.outdated = false;
   await_if_near(site);
 }
 
@@ -115,6 +117,15 @@ void Core::Body::fetch_state(Site& site, Fetch fetch) {
     return !donor || !donor->active || donor->takeover.has_value();
   });
   if (takeover.donors.empty()) return take_over(site, "has lost those who gave it the run's state");
+  // The run has come to a halt before that step, perhaps for want of this very site.
+  const auto before = [&](std::uint32_t number) {
+    return position(*numbered_[number]) < takeover.step;
+  };
+  if (!enough() && std::ranges::all_of(takeover.donors, before)) {
+    if (!choose_state(site)) return;
+    site.step = site.takeover->step;
+    return welcome(site);
+  }
   fetch.site = site.number;
   // In turn: a chunk that is asked for again is asked of another one.
   send(*numbered_[takeover.donors[takeover.asked++ % takeover.donors.size()]], fetch);
@@ -142,8 +153,17 @@ void Core::Body::no_state(Site& from, std::uint64_t step) {
   }
 }
 
-// What its earlier life or its useless replica has said of rounds that are open does not count.
-void Core::Body::drop_posts(const Site& site) {
+// No site is further than what the hub takes of it, whatever it says.
+std::uint64_t Core::Body::position(const Site& site) const {
+  return std::min(site.step, first_open() + kRoundsAhead);
+}
+
+// What its earlier life or its useless replica has said of rounds that are open does not count, and
+// of those that are closed it needs its own frames too.
+void Core::Body::drop_words(const Site& site) {
+  for (auto& [key, round] : closed_) {
+    if (site.number < round.processes.size()) round.processes[site.number] = 0;
+  }
   for (auto& [key, round] : open_) {
     Posts& posts = round.by_site[site.number];
     for (const auto& frame : posts.parts) bytes_open_ -= frame ? frame->size() : 0;

@@ -248,14 +248,16 @@ class ZmqHub::Body {
     send(core_.receive(now(), peer, key == nullptr ? "" : key, std::move(*message)));
   }
 
-  // Results and what is long keep their order; whatever else is said overtakes them.
+  // Results and what is long keep their order; whatever else is said overtakes them, but a welcome
+  // does not overtake what a site that calls passes over.
   void send(std::vector<hub::Out> outs) {
     using Haste = ZmqPeers::Haste;
     for (hub::Out& out : outs) {
       if (std::holds_alternative<hub::Welcome>(out.message)) peers_.welcomed(out.to);
       hub::Encoded encoded = hub::encode_shared(out.message);
-      const bool waits =
-          std::holds_alternative<hub::Closed>(out.message) || encoded.size() > kShort;
+      const bool waits = std::holds_alternative<hub::Closed>(out.message) ||
+                         std::holds_alternative<hub::Welcome>(out.message) ||
+                         encoded.size() > kShort;
       peers_.send(out.to, std::move(encoded), waits ? Haste::in_order : Haste::urgent);
     }
   }

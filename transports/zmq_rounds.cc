@@ -124,8 +124,9 @@ SharedResult SiteRounds::collect(const Slot& slot) {
       part.own = SharedBytes{};
     }
   }
+  // Later phases go without delay: rounds before theirs may still be in flight.
   std::uint64_t& at = course(slot.kind).at[slot.part];
-  at = std::max(at, slot.round.number);
+  if (slot.round.phase == 0) at = std::max(at, slot.round.number);
   forget_old(slot.kind);
   return result;
 }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -15,6 +16,7 @@ using timeouts::kPauseMax;
 
 namespace {
 
+constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kStrangeMax = 4;
 constexpr double kPingLeast = 0.005;
 constexpr double kTickMin = 0.001;
@@ -42,6 +44,7 @@ Site::Site(SiteOptions options, double now)
                .again_s = timeouts::repeat_each(options_.peer_timeout_s),
                .rounds_kept = options_.rounds_kept}),
       state_(options_.parts, options_.peer_timeout_s),
+      born_(now),
       now_(now),
       since_(now),
       heard_at_(now),
@@ -133,7 +136,7 @@ double Site::next_tick() const {
 
 void Site::give_up_if_due() {
   if (begun()) {
-    if (outdated() && now_ - state_.progress_at() > options_.hub_timeout_s &&
+    if (outdated() && !state_.complete() && now_ - state_.progress_at() > options_.hub_timeout_s &&
         now_ - outdated_at_ > options_.hub_timeout_s) {
       return fail("nobody has given this site the run's state for " +
                       seconds(options_.hub_timeout_s) + "; it needs it because it " + outdated_,
@@ -195,6 +198,7 @@ void Site::receive(Message message, std::size_t bytes) {
   }
   if (outdated() && on_state(message)) return;
   if (auto* closed = std::get_if<Closed>(&message)) {
+    if (link_ != Link::member) return;
     const std::string why = rounds_.close(std::move(*closed), bytes);
     if (!why.empty()) fail("the hub at " + address() + " is not to be trusted: " + why, false);
     return;
@@ -208,7 +212,11 @@ void Site::heard(const Message& message) {
   if (on_state(message)) return;
   if (const auto* taken = std::get_if<Taken>(&message)) return rounds_.taken(taken->slot);
   if (const auto* missing = std::get_if<Missing>(&message)) {
-    if (auto bundle = rounds_.bundle(missing->slot)) give(*bundle);
+    if (const auto bundle = rounds_.bundle(missing->slot)) {
+      give(encode(*bundle));
+    } else if (link_ == Link::member) {
+      give(encode(Want{missing->slot}));  // not kept: it would have to ask for it itself
+    }
     return;
   }
   if (const auto* pong = std::get_if<Pong>(&message)) on(*pong);
@@ -234,6 +242,8 @@ void Site::on(const Pong& pong) {
   epoch_ = std::max(epoch_, pong.epoch);
   echo_ = pong.token;
   awaited_ = pong.awaited;
+  // The state of a step that the run has yet to come to cannot be here.
+  if (pong.next_round > open_ && open_ < state_.taking()) outdated_at_ = now_;
   open_ = std::max(open_, pong.next_round);
   if (link_ == Link::member && !outdated() && begun()) rounds_.heard_open(pong.next_round);
   if (pong.active || link_ != Link::member) return;
@@ -246,8 +256,8 @@ void Site::on(const Welcome& welcome) {
   // An answer to a hello from before the takeover was done says nothing new.
   const bool done = !outdated() && welcome.takeover == taken_;
   const bool takes_over = welcome.takeover != kNoStep && !done;
-  const bool known = begun() && !takes_over;
-  if (known && (welcome.site != number_ || welcome.sites != sites_)) {
+  const bool other_place = !takes_over && welcome.site != number_;
+  if (begun() && (other_place || welcome.sites != sites_)) {
     return fail("the hub at " + address() + " gives this site another number: another run", false);
   }
   const bool other_hub = begun() && welcome.hub != hub_id_;
@@ -298,7 +308,7 @@ std::vector<RunState> Site::resume(std::uint64_t in_flight) {
   for (Bytes& bytes : state_.take()) states.push_back({step, std::move(bytes)});
   taken_ = step;
   outdated_.clear();
-  rounds_.restart(number_, step - std::min(step, in_flight), std::max(open_, step));
+  rounds_.restart(number_, step - std::min(step, in_flight), open_);
   ping_at_ = now_;  // the hub waits for this word
   log_.push_back("has the state of step " + std::to_string(step) + ", goes on from there");
   return states;
@@ -312,8 +322,7 @@ void Site::show_progress() {
 }
 
 // Asked for again while it waits, it goes once.
-void Site::give(const Bundle& bundle) {
-  Bytes bytes = encode(bundle);
+void Site::give(Bytes bytes) {
   if (std::find(control_.begin(), control_.end(), bytes) == control_.end())
     control_.push_back(std::move(bytes));
 }
@@ -324,6 +333,17 @@ void Site::on(const Refused& refused) {
   }
   if (trouble_ != refused.why) log_.push_back("not yet let in: " + refused.why);
   trouble_ = refused.why;
+  if (now_ - refused_at_ > options_.peer_timeout_s) refused_since_ = now_;
+  refused_at_ = now_;
+  // Perhaps the others are elsewhere. At the first hub sites wait longer, so that they do not pass
+  // by each other.
+  const std::size_t hubs = options_.hubs.size();
+  const double patience = (hub_ == 0 ? 6.0 : 3.0) * options_.peer_timeout_s;
+  if (hubs == 1 || now_ - refused_since_ < patience) return;
+  const std::size_t next = (hub_ + 1) % hubs;
+  refused_at_ = -kNever;
+  lost(refused.why);
+  hub_ = next;
 }
 
 std::optional<Encoded> Site::next_out(Length length) {
@@ -344,7 +364,10 @@ std::optional<Encoded> Site::next_out(Length length) {
       promised_to_ = hub_;
       promised_until_ = now_ + std::max(lease_s_, options_.peer_timeout_s);
     }
-    return encode(Ping{step, outdated() ? kNoStep : taken_, echo_});
+    // A promise to this hub. A process that was here before may have given one to another.
+    const double promised = std::max(lease_s_, options_.peer_timeout_s);
+    const bool free = link_ == Link::member && !(entered_late_ && now_ < born_ + promised);
+    return encode(Ping{step, outdated() ? kNoStep : taken_, free ? echo_ : 0});
   }
   const bool in_between = length == Length::in_between;
   if (!control_.empty() && !(in_between && control_.front().size() > kPieceBytes)) {

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -91,7 +92,7 @@ class Site {
 
   void dial();
   void heard(const Message& message);
-  void give(const Bundle& bundle);
+  void give(Bytes bytes);
   void on(const Welcome& welcome);
   void on(const Refused& refused);
   void on(const Pong& pong);
@@ -112,6 +113,7 @@ class Site {
   double outdated_at_ = 0.0;
   double shown_ = 0.0;      // progress of a takeover
   std::uint64_t open_ = 0;  // by the last welcome
+  const double born_;
   double now_;
   Link link_ = Link::none;
   std::uint64_t connection_ = 0;
@@ -131,6 +133,8 @@ class Site {
   double promised_until_ = 0.0;
   double lease_s_ = 0.0;
   double member_at_ = 0.0;
+  double refused_since_ = 0.0;                                    // without end
+  double refused_at_ = -std::numeric_limits<double>::infinity();  // last
   // Seconds without a hub that this process was awake: a frozen one has lost nothing.
   double alone_s_ = 0.0;
   int strange_ = 0;       // attempts in a row that ended in the handshake

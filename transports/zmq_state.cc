@@ -58,7 +58,7 @@ void SiteState::snapshot(std::uint64_t step) {
   const bool passed =
       std::any_of(at_.begin(), at_.end(), [&](const auto& at) { return at > step; });
   if (passed || taking_) {
-    refusals_.push_back(step);
+    refuse(step);
     return;
   }
   if (copies_.size() == kCopiesMax) drop(copies_.begin()->first);
@@ -70,13 +70,18 @@ void SiteState::snapshot(std::uint64_t step) {
 void SiteState::drop(std::uint64_t step) {
   copies_.erase(step);
   std::erase_if(fetches_, [&](const Fetch& fetch) { return fetch.step == step; });
-  refusals_.push_back(step);
+  refuse(step);
+}
+
+void SiteState::refuse(std::uint64_t step) {
+  if (std::ranges::count(refusals_, step) == 0 && refusals_.size() < kFetchesMax)
+    refusals_.push_back(step);
 }
 
 void SiteState::fetch(const Fetch& fetch) {
   if (fetch.part >= parts_) return;
   if (!copies_.contains(fetch.step)) {
-    refusals_.push_back(fetch.step);
+    refuse(fetch.step);
     return;
   }
   const bool known = std::any_of(fetches_.begin(), fetches_.end(), [&](const Fetch& one) {
@@ -137,7 +142,7 @@ void SiteState::take_over(std::uint64_t step, double now) {
     under_way_ = 0;
     return;
   }
-  for (const auto& [of, copy] : copies_) refusals_.push_back(of);
+  for (const auto& [of, copy] : copies_) refuse(of);
   copies_.clear();
   fetches_.clear();
   taking_.emplace();
@@ -180,14 +185,20 @@ void SiteState::chunk(Chunk chunk, double now) {
   if (chunk.step != taking() || chunk.part >= parts_) return;
   TakingPart& part = taking_->parts[chunk.part];
   if (hash64(ByteView(chunk.bytes)) != chunk.hash) return;
-  // Another donor whose state differs: the other one will be asked again.
-  if (part.known && (part.bytes != chunk.state_bytes || part.hash != chunk.state_hash)) return;
+  if (!part.asked.contains(chunk.chunk)) return;
+  // Another donor whose state differs: the other one will be asked again, while it is there.
+  if (part.known && (part.bytes != chunk.state_bytes || part.hash != chunk.state_hash)) {
+    if (now - part.at <= peer_timeout_s_) return;
+    begin_anew(part);
+    part.asked[chunk.chunk].at = now;
+    ++under_way_;
+  }
   const auto asked = part.asked.find(chunk.chunk);
-  if (asked == part.asked.end()) return;
   if (part.known) adapt(now - asked->second.at);
   part.asked.erase(asked);
   under_way_ -= std::min<std::size_t>(under_way_, 1);
   part.known = true;
+  part.at = now;
   part.bytes = chunk.state_bytes;
   part.hash = chunk.state_hash;
   bytes_received_ += chunk.bytes.size();
@@ -203,8 +214,12 @@ void SiteState::chunk(Chunk chunk, double now) {
     }
   }
   if (!part.whole() || hash64(ByteView(part.begin)) == part.hash) return;
+  begin_anew(part);
+}
+
+void SiteState::begin_anew(TakingPart& part) {
   under_way_ -= std::min(under_way_, part.asked.size());
-  part = {};  // from the beginning
+  part = {};
 }
 
 // Queues in the way show as answers that take longer than the fastest.

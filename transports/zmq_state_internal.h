@@ -59,6 +59,7 @@ class SiteState {
     bool known = false;  // the next two
     std::uint64_t bytes = 0;
     std::uint64_t hash = 0;
+    double at = 0.0;                       // of the last chunk that agreed with them
     Bytes begin;                           // all chunks up to the first that is not here
     std::map<std::uint64_t, Bytes> later;  // chunks beyond it
     std::map<std::uint64_t, Asked> asked;
@@ -73,7 +74,9 @@ class SiteState {
   std::optional<Message> next_request(double now);
   std::optional<std::uint64_t> due(TakingPart& part, double now);
   void drop(std::uint64_t step);
+  void refuse(std::uint64_t step);
   void adapt(double took);
+  void begin_anew(TakingPart& part);
 
   const std::uint32_t parts_;
   const double peer_timeout_s_;
