@@ -14,6 +14,34 @@
 
 namespace thinwire::hub {
 
+namespace state_detail {
+
+struct Copy {
+  std::vector<std::optional<Bytes>> parts;
+  std::vector<std::uint64_t> hashes;
+  std::size_t given = 0;
+  double used_at = 0.0;
+};
+struct Asked {
+  double at = 0.0;
+};
+struct TakingPart {
+  bool known = false;  // the next two
+  std::uint64_t bytes = 0;
+  std::uint64_t hash = 0;
+  double at = 0.0;                       // of the last chunk that agreed with them
+  Bytes begin;                           // all chunks up to the first that is not here
+  std::map<std::uint64_t, Bytes> later;  // chunks beyond it
+  std::map<std::uint64_t, Asked> asked;
+  bool whole() const { return known && begin.size() == bytes; }
+};
+struct Taking {
+  std::uint64_t step = 0;
+  std::vector<TakingPart> parts;
+};
+
+}  // namespace state_detail
+
 class SiteState {
  public:
   SiteState(std::uint32_t parts, double peer_timeout_s);
@@ -46,29 +74,10 @@ class SiteState {
   std::uint64_t bytes_received() const { return bytes_received_; }
 
  private:
-  struct Copy {
-    std::vector<std::optional<Bytes>> parts;
-    std::vector<std::uint64_t> hashes;
-    std::size_t given = 0;
-    double used_at = 0.0;
-  };
-  struct Asked {
-    double at = 0.0;
-  };
-  struct TakingPart {
-    bool known = false;  // the next two
-    std::uint64_t bytes = 0;
-    std::uint64_t hash = 0;
-    double at = 0.0;                       // of the last chunk that agreed with them
-    Bytes begin;                           // all chunks up to the first that is not here
-    std::map<std::uint64_t, Bytes> later;  // chunks beyond it
-    std::map<std::uint64_t, Asked> asked;
-    bool whole() const { return known && begin.size() == bytes; }
-  };
-  struct Taking {
-    std::uint64_t step = 0;
-    std::vector<TakingPart> parts;
-  };
+  using Copy = state_detail::Copy;
+  using Asked = state_detail::Asked;
+  using TakingPart = state_detail::TakingPart;
+  using Taking = state_detail::Taking;
 
   std::optional<Message> next_chunk(double now);
   std::optional<Message> next_request(double now);
