@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures everything that the README states and writes it between its "results" marks: the demo's
 # comparison (out/demo/summary.json, made by scripts/demo.sh) and every figure of scripts/figures.sh.
-# Takes about ten minutes on 2 idle cores.
+# Takes about half an hour on 2 idle cores, ten minutes of it churn of the far link.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/demo.sh
