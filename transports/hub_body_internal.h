@@ -1,4 +1,5 @@
-// The inside of hub::Core, in five files: hub_core.cc (dispatch, time), hub_members.cc (who is in),
+// The inside of hub::Core, in seven files: hub_core.cc (dispatch, time), hub_beginning.cc (how a
+// run begins or goes on), hub_members.cc (who is in), hub_takeover.cc (who takes the state over),
 // hub_rounds.cc (posts and closing), hub_recovery.cc (rounds that an earlier hub closed), and
 // hub_status.cc. One thread. Internal to transports/.
 #pragma once

@@ -42,6 +42,7 @@ struct Claims {
   bool gives(const Key& key) const { return has(key) && key.number >= lacks; }
   bool operator==(const Claims&) const = default;
 };
+Claims claims_of(const Hello& hello);
 
 // A site on its way into a run under way: it takes the replicated state of the others over as it is
 // at the start of a step, and then applies the rounds that were closed meanwhile.

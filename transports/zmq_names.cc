@@ -78,8 +78,9 @@ Lookup::Answer Lookup::look_up(const HostPort& address) {
   }
   // A hub that listens on localhost is bound to 127.0.0.1.
   if (address.host == "localhost") {
-    std::stable_partition(answer.addresses.begin(), answer.addresses.end(),
-                          [](const std::string& one) { return one.find('[') == std::string::npos; });
+    std::stable_partition(
+        answer.addresses.begin(), answer.addresses.end(),
+        [](const std::string& one) { return one.find('[') == std::string::npos; });
   }
   if (answer.addresses.empty()) answer.why = "it has no address";
   return answer;
