@@ -202,7 +202,8 @@ std::optional<Encoded> SiteRounds::next_of(const Key& key, Entry& entry, double 
       traffic_of(slot).bytes_sent += post.size();
       return post;
     }
-    if (!part.awaited || now - std::max(part.said_at, part.asked_at) < options_.again_s) continue;
+    const double quiet_from = std::max({part.said_at, part.asked_at, heard_piece_at_});
+    if (!part.awaited || now - quiet_from < options_.again_s) continue;
     part.asked_at = now;
     return encode(Want{slot});
   }

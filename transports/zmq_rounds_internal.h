@@ -59,6 +59,9 @@ class SiteRounds {
   // The last post given out has left, which takes long on a slow line: it is not repeated before
   // its answer can be here.
   void said(double now);
+  // A piece of a message has come, most likely of the result that would be asked for: nothing is
+  // asked while pieces come.
+  void hearing(double now) { heard_piece_at_ = now; }
   // For a hello: all rounds below next_round() are closed and over, and of later ones the results
   // of ahead() are here.
   std::uint64_t next_round() const;
@@ -122,6 +125,7 @@ class SiteRounds {
   std::array<Course, 2> courses_;
   std::vector<Traffic> traffic_;
   std::optional<Slot> last_post_;  // given out by next
+  double heard_piece_at_ = kNever;
 };
 
 }  // namespace thinwire::hub

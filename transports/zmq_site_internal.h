@@ -72,7 +72,11 @@ class Site {
   // The hub does not let this site in, for ever.
   void turned_away(const std::string& why);
   void receive(Message message, std::size_t bytes);
-  void alive() { heard_at_ = now_; }  // a piece of a message that is not whole yet
+  // A piece of a message that is not whole yet.
+  void alive() {
+    heard_at_ = now_;
+    rounds_.hearing(now_);
+  }
   // The next message to be sent, encoded. Those of at most kPieceBytes that are not about rounds
   // may go in between the pieces of a long one.
   enum class Length { any, in_between };
