@@ -117,6 +117,9 @@ class SimSite {
 
   void hear_welcome(double now, const hub::Welcome& welcome) {
     ++welcomes;
+    // What takes the state over is played by real sites in zmq_site_test.
+    if (welcome.takeover != hub::kNoStep && !results.empty())
+      stopped = "is to take the run's state over";
     epoch = std::max(epoch, welcome.epoch);
     number = welcome.site;
     if (welcomed_) return;
