@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/options.h"
+#include "apps/saving.h"
 #include "models/text.h"
 #include "transports/zmq.h"
 
@@ -43,7 +44,11 @@ struct Job {
   std::function<void(std::uint64_t, double)> progress;
   const std::atomic<bool>& stop;  // set: leave at the next common step
   ZmqLink* link = nullptr;        // this process is one site of a run over it; none: all sites
+  Saving* saving = nullptr;       // none: nothing is saved
+  std::uint64_t until = 0;        // leave after that step; 0: after the last one
 };
+
+Traits traits_of(const MethodSpec& method, const OptimizerCatalog& catalog);
 
 // Throws Error when a rank fails or replicas end with different bits, Interrupted after a stop.
 RunResult run(const Job& job);
