@@ -36,6 +36,10 @@ far_partition        | <= 0    | failures      | 2 of 4 sites cut off for 30 s: 
 far_churn            | <= 0    | failures      | divergences, and stalls over 2 x peer-timeout, in 10 minutes of churn
 far_flip             | <= 2    | rounds        | until a flipped bit of a parameter is named and repaired
 far_strangers        | <= 0    | failures      | strangers not refused within 2 s with the difference named at both ends
+checkpoint_stall     | <= 1.5  | ratio         | time that saving 100 MB of state takes from training over that of one copy
+checkpoint_resume    | <= 0    | methods       | methods for which 100 steps, saved, and 100 more differ from 200, 4 sites
+checkpoint_reshard   | <= 0    | failures      | saved by 4 ranks, gone on with by 1, 2, 3 and 8: other bits
+checkpoint_kill      | <= 0    | failures      | kill -9 at 50 random moments while saving: nothing valid, older, or other bits
 build_time           | <= 600  | s             | configuring and building release from nothing, without ccache
 test_time            | <= 600  | s             | all tests of release
 LIST
@@ -49,6 +53,7 @@ measure() {
       run_json value figures_bench "$1"
       ;;
     far_throughput | far_dense) run_json value far_bench "$1" ;;
+    checkpoint_*) run_json value checkpoint_bench "$1" ;;
     far_*) run_json value far_faults_bench "$1" ;;
     extract_vs_plain) run_json ratio_plain extract_bench --json ;;
     extract_vs_pass) run_json ratio_pass extract_bench --json ;;
