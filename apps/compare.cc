@@ -58,6 +58,7 @@ MethodResult summarize(const RunOptions& options, const MethodSpec& spec,
     method.bytes_down += run.bytes_down / count;
     method.compute_s += run.compute_s / count;
     method.tokens_per_s += run.tokens_per_s / count;
+    method.times.add(run.times, 1.0 / count);
     method.peak_mb = std::max(method.peak_mb, run.peak_mb);
     method.skipped += run.skipped;
   }
@@ -148,6 +149,8 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
   const auto link = site.site.empty() ? nullptr : dial(site, options, text);
   std::optional<OnStop> interrupts;
   if (link) interrupts.emplace([] {});  // the link looks at the flag itself
+  std::optional<Trace> trace;
+  if (!options.trace.empty()) trace.emplace(options.trace);
   CompareResult result;
   result.config = options.config;
   result.command = command;
@@ -171,7 +174,8 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
                                                  std::isfinite(loss) ? fmt::format("{:.3f}", loss)
                                                                      : "not finite"));
       };
-      runs.push_back(run({options, method, seed, text, catalog, show, stop, link.get()}));
+      runs.push_back(run({options, method, seed, text, catalog, show, stop,
+                          trace ? &*trace : nullptr, link.get()}));
       done += options.steps;
     }
     result.model = model_text(options, runs[0].parameters);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/options.h"
+#include "apps/trace.h"
 #include "models/text.h"
 #include "transports/zmq.h"
 
@@ -29,6 +30,7 @@ struct RunResult {
   double compute_s = 0.0;  // per rank and step
   double tokens_per_s = 0.0;
   double peak_mb = 0.0;
+  StepTimes times;  // of a step, mean over steps and ranks
   std::uint64_t skipped = 0;
   Traits traits;
 };
@@ -42,7 +44,8 @@ struct Job {
   // Called from one of the training threads after each step of site 0: steps done, its loss.
   std::function<void(std::uint64_t, double)> progress;
   const std::atomic<bool>& stop;  // set: leave at the next common step
-  ZmqLink* link = nullptr;        // this process is one site of a run over it; none: all sites
+  Trace* trace = nullptr;
+  ZmqLink* link = nullptr;  // this process is one site of a run over it; none: all sites
 };
 
 // Throws Error when a rank fails or replicas end with different bits, Interrupted after a stop.

@@ -21,8 +21,9 @@ namespace {
 
 // Everything of the resolved configuration that sites must share, and the text they train on.
 std::string shared_settings(const RunOptions& options, const Text& text) {
-  constexpr std::array<std::string_view, 6> kOwn{
-      "data =", "out =", "threads =", "link =", "eval_every =", "eval_windows ="};
+  constexpr std::array<std::string_view, 10> kOwn{
+      "data =",         "out =",      "threads =",  "link =",  "eval_every =",
+      "eval_windows =", "sharding =", "prefetch =", "trace =", "recompute ="};
   std::string shared;
   std::istringstream lines(options.config);
   for (std::string line; std::getline(lines, line);) {

@@ -27,7 +27,7 @@ struct StepTimes {
     const double waits = gather_wait_s + reduce_wait_s + exchange_wait_s;
     return total_s > 0.0 ? waits / total_s : 0.0;
   }
-  void add(const StepTimes& other);
+  void add(const StepTimes& other, double weight = 1.0);
 };
 
 // One stretch of time on one of a rank's two threads, seconds of the steady clock.

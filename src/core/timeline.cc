@@ -28,14 +28,14 @@ const char* to_string(Phase phase) {
   return "";
 }
 
-void StepTimes::add(const StepTimes& other) {
-  compute_s += other.compute_s;
-  gather_wait_s += other.gather_wait_s;
-  reduce_wait_s += other.reduce_wait_s;
-  extract_s += other.extract_s;
-  exchange_wait_s += other.exchange_wait_s;
-  apply_s += other.apply_s;
-  total_s += other.total_s;
+void StepTimes::add(const StepTimes& other, double weight) {
+  compute_s += weight * other.compute_s;
+  gather_wait_s += weight * other.gather_wait_s;
+  reduce_wait_s += weight * other.reduce_wait_s;
+  extract_s += weight * other.extract_s;
+  exchange_wait_s += weight * other.exchange_wait_s;
+  apply_s += weight * other.apply_s;
+  total_s += weight * other.total_s;
 }
 
 void Timeline::begin_step(std::uint64_t step) {
