@@ -28,6 +28,7 @@ class UnitStore final : public Units {
   // The places of the shard's layout, under the units that the model declared.
   const Layout& layout() const override { return seen_; }
 
+  ConstFloats frozen(int unit) const { return units_.at(unit).frozen; }
   // From now on weights are gathered from `point`, this rank's floats in the order of params().
   void take_from(ConstFloats point) { point_ = point; }
   // A step is one pass of the model for each micro-batch. Throws what a lease's end could not.
