@@ -325,7 +325,10 @@ class Dropout final : public Model {
   }
   float loss_and_grad(Units& units, const Step& step) override {
     if (!fails_ || step.index < 2) return toy_.loss_and_grad(units, step);
-    { const Units::Gradient first = units.gradient(0); }
+    {
+      const Units::Weights weights = units.weights(0);
+      const Units::Gradient first = units.gradient(0);
+    }
     throw Error("the model broke");
   }
 
