@@ -55,11 +55,6 @@ void NearQueue::settle() noexcept {
   changed_.wait(lock, [&] { return done_ >= pushed_; });
 }
 
-bool NearQueue::done(Ticket ticket) {
-  const std::lock_guard lock(mutex_);
-  return done_ >= ticket;
-}
-
 void NearQueue::work() {
   std::unique_lock lock(mutex_);
   for (;;) {

@@ -31,7 +31,6 @@ class NearQueue {
   void wait_for_all() { wait(pushed_); }
   // Until nothing is at work; failures stay for the next wait.
   void settle() noexcept;
-  bool done(Ticket ticket);
 
  private:
   void work();

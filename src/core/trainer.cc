@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "src/codec/dense.h"
+#include "src/core/fit.h"
 #include "src/core/repair.h"
 #include "src/core/replica.h"
 #include "src/core/site_math.h"
@@ -37,42 +38,6 @@ double thread_cpu_s() {
 // Squares and transforms of floats beyond it overflow: a gradient with such a norm is as useless as
 // one that is not finite.
 constexpr double kNormMax = 1e18;
-
-// How many parts the optimizer's work is cut into: without sharding every rank does all of it.
-int parts_of(const Collective& near, const SiteOptions& site) {
-  return site.sharding == Sharding::none ? 1 : near.size();
-}
-
-void check_fit(const Traits& traits, const Optimizer& optimizer, const Sync& sync,
-               const Collective& near, const TrainerOptions& options) {
-  const std::string name(optimizer.name());
-  const int sites = options.sites;
-  if (traits.whole_matrices && parts_of(near, options.site) > 1) {
-    throw UsageError(name +
-                     " needs whole matrices; run it with one rank a site, or with sharding "
-                     "none in one site");
-  }
-  if (options.site.sharding == Sharding::none && near.size() > 1 && sites > 1) {
-    // Every rank would tell the other sites the same.
-    throw UsageError(
-        "sharding none is for one site, or for one rank a site; between sites take "
-        "optimizer, gradient or full");
-  }
-  if (traits.meeting == Meeting::nothing) return;
-  if ((traits.meeting == Meeting::reduce) != sync.reduces()) {
-    throw UsageError(name + (sync.reduces() ? " gathers updates; give it a DelayedSync"
-                                            : " sums dense updates; give it an AllReduceSync"));
-  }
-  if (sites != sync.sites()) {
-    throw UsageError("the trainer is set up for " + std::to_string(sites) +
-                     " sites but the sync for " + std::to_string(sync.sites()) +
-                     "; make them equal");
-  }
-  if (traits.delay != sync.delay()) {
-    throw UsageError(name + " is set up for delay " + std::to_string(traits.delay) +
-                     " but the sync for " + std::to_string(sync.delay()) + "; make them equal");
-  }
-}
 
 }  // namespace
 
