@@ -4,13 +4,15 @@
 #include <string>
 
 #include "apps/hub_command.h"
+#include "apps/inspect_command.h"
 #include "apps/options.h"
+#include "apps/saving.h"
 #include "apps/site_command.h"
 #include "apps/status_command.h"
 
 namespace thinwire::app {
 
-enum class Verb { compare, train, optimizers, hub, keygen, status, done };
+enum class Verb { compare, train, optimizers, hub, keygen, status, inspect, exporting, done };
 
 struct CommandLine {
   Verb verb = Verb::done;  // done: help or version was printed
@@ -21,6 +23,9 @@ struct CommandLine {
   HubCommand hub;
   StatusCommand status;
   SiteCommand site;  // of train
+  SaveCommand save;  // likewise
+  InspectCommand inspect;
+  ExportCommand exported;
   std::string keygen_file;
   bool log_json = false;  // of hub and train
 };

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/options.h"
+#include "apps/saving.h"
 #include "apps/trace.h"
 #include "models/text.h"
 #include "transports/zmq.h"
@@ -44,9 +45,13 @@ struct Job {
   // Called from one of the training threads after each step of site 0: steps done, its loss.
   std::function<void(std::uint64_t, double)> progress;
   const std::atomic<bool>& stop;  // set: leave at the next common step
-  Trace* trace = nullptr;
-  ZmqLink* link = nullptr;  // this process is one site of a run over it; none: all sites
+  ZmqLink* link = nullptr;        // this process is one site of a run over it; none: all sites
+  Saving* saving = nullptr;       // none: nothing is saved
+  std::uint64_t until = 0;        // leave after that step; 0: after the last one
+  Trace* trace = nullptr;         // none: no trace
 };
+
+Traits traits_of(const MethodSpec& method, const OptimizerCatalog& catalog);
 
 // Throws Error when a rank fails or replicas end with different bits, Interrupted after a stop.
 RunResult run(const Job& job);

@@ -6,6 +6,7 @@
 #include <array>
 #include <sstream>
 #include <string_view>
+#include <utility>
 
 #include "apps/stop.h"
 #include "apps/timeouts_command.h"
@@ -44,6 +45,11 @@ void check_site(const SiteCommand& command, const RunOptions& options) {
   }
   if (command.hubs.empty())
     throw UsageError("--site needs --hub tcp://HOST:PORT, where sites meet");
+  if (options.inside.sharding == Sharding::none && options.ranks > 1) {
+    throw UsageError(
+        "a site of several ranks shares its model; take --sharding optimizer, gradient "
+        "or full");
+  }
   check_timeouts(command);
   for (const std::string& hub : command.hubs) parse_address(hub, AddressUse::dial);
   if (options.seeds != 1) throw UsageError("a site trains with one seed; leave --seeds away");
@@ -72,8 +78,10 @@ void warn_of_names(const SiteCommand& command) {
 }  // namespace
 
 std::unique_ptr<ZmqLink> dial(const SiteCommand& command, const RunOptions& options,
-                              const Text& text) {
+                              const Text& text, GoOn from) {
   ZmqLinkOptions link;
+  link.first_round = from.first_round;
+  link.rounds = std::move(from.rounds);
   link.hubs = command.hubs;
   link.hub_key = command.hub_key;
   if (!command.keys_file.empty()) link.keys = read_zmq_keys(command.keys_file);

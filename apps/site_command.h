@@ -26,8 +26,13 @@ struct SiteCommand {
 // Throws UsageError where flags contradict each other or the run.
 void check_site(const SiteCommand& command, const RunOptions& options);
 
+// Where a saved site goes on, see ZmqLinkOptions.
+struct GoOn {
+  std::uint64_t first_round = 0;
+  std::vector<Bytes> rounds = {};
+};
 // Dials the hub and waits for all sites. Throws Error naming what differs or who did not answer.
 std::unique_ptr<ZmqLink> dial(const SiteCommand& command, const RunOptions& options,
-                              const Text& text);
+                              const Text& text, GoOn from = {});
 
 }  // namespace thinwire::app

@@ -39,6 +39,10 @@ far_strangers        | <= 0    | failures      | strangers not refused within 2 
 shard_memory         | <= 10   | %             | peak memory of a rank over the formula of docs/sharding.md, `full` on 4 ranks
 exposed_communication | <= 0.5 | ratio         | share of a step that waits for a link with prefetch over that without, 2 ranks, 200 MB/s
 full_vs_none         | <= 1e-5 | difference    | `full` on 4 ranks against one process, 50 steps; 1 where distro's bits depend on ranks
+checkpoint_stall     | <= 1.5  | ratio         | time that saving 100 MB of state takes from training over that of one copy
+checkpoint_resume    | <= 0    | methods       | methods for which 100 steps, saved, and 100 more differ from 200, 4 sites
+checkpoint_reshard   | <= 0    | failures      | saved by 4 ranks, gone on with by 1, 2, 3 and 8: other bits
+checkpoint_kill      | <= 0    | failures      | kill -9 at 50 random moments while saving: nothing valid, older, or other bits
 build_time           | <= 600  | s             | configuring and building release from nothing, without ccache
 test_time            | <= 600  | s             | all tests of release
 LIST
@@ -54,6 +58,7 @@ measure() {
     shard_memory) run_json value memory_bench "$1" ;;
     exposed_communication | full_vs_none) run_json value sharding_bench "$1" ;;
     far_throughput | far_dense) run_json value far_bench "$1" ;;
+    checkpoint_*) run_json value checkpoint_bench "$1" ;;
     far_*) run_json value far_faults_bench "$1" ;;
     extract_vs_plain) run_json ratio_plain extract_bench --json ;;
     extract_vs_pass) run_json ratio_pass extract_bench --json ;;

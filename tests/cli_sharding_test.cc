@@ -44,6 +44,24 @@ TEST_F(CliSharding, SharesAModelInEveryWayWithTheSameBits) {
   EXPECT_NEAR(wrapped.at("loss").get<double>(), expected.at("loss").get<double>(), 0.2);
 }
 
+TEST_F(CliSharding, WhatOneStrategySavedAnotherGoesOnWith) {
+  const auto trained = [&](const Words& more) {
+    Words words = small_run("out", {"--sites", "1", "--ranks", "2", "--json"});
+    words[0] = "train";
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = run(words);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const Json parsed = Json::parse(outcome.out, nullptr, false);
+    return parsed.is_array() ? parsed[0].at("hash").get<std::string>() : outcome.out;
+  };
+  const std::string whole = trained({});
+  for (const auto& [first, second] : {std::pair{"none", "full"}, {"gradient", "none"}}) {
+    const std::string dir = first;
+    trained({"--save", dir, "--sharding", first, "--until", "3"});
+    EXPECT_EQ(trained({"--save", dir, "--sharding", second, "--resume"}), whole) << first;
+  }
+}
+
 TEST_F(CliSharding, SaysWhereTheTimeOfAStepWent) {
   const Json one = summary({});
   double sum = 0.0;

@@ -24,6 +24,12 @@ using RunSettings = std::map<std::string, std::string>;
 // lost, new sites start at zero.
 enum class Residuals { fold, drop };
 
+// Whose state: `site` counts within saved_sites.
+struct Seat {
+  int site = 0;
+  int rank = 0;
+};
+
 struct NewSeat {
   int site = 0;  // within saved_sites
   int saved_sites = 1;
@@ -52,7 +58,6 @@ class Checkpoint {
   int sites() const;        // of the run
   int saved_sites() const;  // whose residuals are here
   int ranks() const;
-  const std::string& notes() const;
   const Layout& layout() const;
   const std::vector<StateSpec>& states() const;
   std::vector<SavedTensor> tensors() const;
@@ -61,6 +66,8 @@ class Checkpoint {
   // Fills the shard, of any number of ranks, and says where to go on. With other sites than saved,
   // what was in flight is taken back first. Throws UsageError when model or optimizer differ.
   Progress load(const NewSeat& seat, Shard& shard, Optimizer& optimizer) const;
+  // What the seat's link gave to be saved, for as many ranks; else nothing.
+  Bytes link(Seat seat, int ranks) const;
   // All values of a parameter, frozen ones too.
   std::vector<float> parameter(const std::string& name) const;
 

@@ -29,12 +29,6 @@ struct CheckpointOptions {
   std::uint64_t keep_every = 0;  // but not those of every so many steps; 0: none
 };
 
-// Whose state: `site` counts within saved_sites.
-struct Seat {
-  int site = 0;
-  int rank = 0;
-};
-
 // Thread-safe. A failure to write is logged; the checkpoints before it stay.
 class CheckpointWriter {
  public:
@@ -44,9 +38,9 @@ class CheckpointWriter {
   ~CheckpointWriter();  // writes what all seats have given
 
   // Copies the seat's state and returns; all seats give that of the same step. Blocks until the one
-  // before is written. `notes` of the first seat go with it, unread. False: the trainer is in the
-  // middle of a step that cannot be gone on from.
-  bool save(Seat seat, const Trainer& trainer, const std::string& notes = {});
+  // before is written. `link` goes with it, unread. False: the trainer is in the middle of a step
+  // that cannot be gone on from.
+  bool save(Seat seat, const Trainer& trainer, Bytes link = {});
   // Waits for the disk. Throws Error when the last checkpoint was not written.
   void flush();
   std::optional<std::uint64_t> published() const;  // step of the newest that is safe on the disk

@@ -22,8 +22,8 @@ const std::map<StateExtent, std::string> kExtents = {{StateExtent::elements, "el
                                                      {StateExtent::whole, "whole"}};
 const std::set<std::string> kKeys = {"format",      "version",  "step",       "repaired_before",
                                      "sites",       "ranks",    "parameters", "states",
-                                     "saved_sites", "chunking", "run",        "notes",
-                                     "files",       "checksum"};
+                                     "saved_sites", "chunking", "run",        "files",
+                                     "checksum"};
 
 json to_json(const ParameterSpec& parameter) {
   return {{"name", parameter.name},
@@ -49,8 +49,7 @@ json to_json(const Manifest& manifest) {
               {"saved_sites", manifest.saved_sites},
               {"ranks", manifest.ranks},
               {"chunking", manifest.chunking == Chunking::padded ? "padded" : "divisor"},
-              {"run", manifest.run},
-              {"notes", manifest.notes}};
+              {"run", manifest.run}};
   all["parameters"] = json::array();
   for (const ParameterSpec& one : manifest.parameters) all["parameters"].push_back(to_json(one));
   all["states"] = json::array();
@@ -109,7 +108,6 @@ Manifest from_json(const json& all) {
   }
   for (const json& one : all.at("states")) manifest.states.push_back(state_from(one));
   manifest.run = all.at("run").get<RunSettings>();
-  manifest.notes = all.at("notes");
   for (const auto& [name, value] : all.at("files").items()) {
     const Result<std::uint64_t> header = from_hex(value.at("header"));
     if (!header) throw Error(header.why());

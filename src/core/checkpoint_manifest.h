@@ -26,7 +26,6 @@ struct Manifest {
   std::vector<ParameterSpec> parameters;
   std::vector<StateSpec> states;
   RunSettings run;
-  std::string notes;
   std::map<std::string, TensorFileSummary> files;  // by name
 };
 

@@ -26,6 +26,7 @@ struct PartOf {
 };
 
 inline const std::string kParametersPrefix = "parameters/";
+inline const std::string kLinkName = "link";
 std::string state_prefix(const StateSpec& spec);  // "states/NAME/"
 
 // Of params(), and of states with that extent.

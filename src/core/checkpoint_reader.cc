@@ -71,10 +71,11 @@ class Checkpoint::Body {
   Layout layout_;
   std::vector<TensorFile> files_;  // by site, then rank
 
- private:
   const TensorFile& file(int site, int rank) const {
     return files_[static_cast<std::size_t>(site * manifest_.ranks + rank)];
   }
+
+ private:
   std::vector<PartTensor> expected(int site, int rank) const;
   std::string judge(int site, int rank) const;
   void read(int site, const std::vector<PartTensor>& wanted,
@@ -118,7 +119,9 @@ std::string Checkpoint::Body::judge(int site, int rank) const {
              ", F32 " + text_of(one.shape) + " expected";
     ++known;
   }
-  for (const TensorFile::Entry& entry : part.entries()) known += entry.name.starts_with("flight/");
+  for (const TensorFile::Entry& entry : part.entries()) {
+    if (entry.name.starts_with("flight/") || entry.name == kLinkName) ++known;
+  }
   if (known != part.entries().size()) return where + "holds tensors that are unknown";
   const Result<std::vector<InFlight>> flights =
       load_flights(layout_, {rank, manifest_.ranks}, part);
@@ -349,7 +352,6 @@ const RunSettings& Checkpoint::run() const { return body_->manifest_.run; }
 int Checkpoint::sites() const { return body_->manifest_.sites; }
 int Checkpoint::saved_sites() const { return body_->manifest_.saved_sites; }
 int Checkpoint::ranks() const { return body_->manifest_.ranks; }
-const std::string& Checkpoint::notes() const { return body_->manifest_.notes; }
 const Layout& Checkpoint::layout() const { return body_->layout_; }
 const std::vector<StateSpec>& Checkpoint::states() const { return body_->manifest_.states; }
 
@@ -372,6 +374,15 @@ std::uint64_t Checkpoint::bytes() const {
 
 Progress Checkpoint::load(const NewSeat& seat, Shard& shard, Optimizer& optimizer) const {
   return body_->load(seat, shard, optimizer);
+}
+
+Bytes Checkpoint::link(Seat seat, int ranks) const {
+  if (ranks != body_->manifest_.ranks || seat.site >= body_->manifest_.saved_sites) return {};
+  const TensorFile& file = body_->file(seat.site, seat.rank);
+  const TensorFile::Entry* entry = file.find(kLinkName);
+  Bytes bytes(entry ? entry->bytes : 0);
+  if (entry) file.read(*entry, 0, bytes);
+  return bytes;
 }
 
 std::vector<float> Checkpoint::parameter(const std::string& name) const {

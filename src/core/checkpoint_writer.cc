@@ -37,7 +37,7 @@ struct Copy {
   Progress progress;
   std::vector<std::vector<float>> sections;  // params(), then the states
   std::vector<float> frozen;                 // unit after unit; of the first seat alone
-  std::string notes;
+  Bytes link;
   bool full = false;
 };
 
@@ -76,7 +76,7 @@ class CheckpointWriter::Body {
     changed_.notify_all();
   }
 
-  bool save(Seat seat, const Trainer& trainer, const std::string& notes) {
+  bool save(Seat seat, const Trainer& trainer, Bytes link) {
     std::optional<Progress> progress = trainer.progress();
     if (!progress) return false;
     const std::size_t index = static_cast<std::size_t>(seat.site) * options_.ranks_here +
@@ -90,7 +90,8 @@ class CheckpointWriter::Body {
         states_ = trainer.shard().states();
       }
     }
-    fill(copies_[index], seat, trainer, std::move(*progress), notes);
+    fill(copies_[index], seat, trainer, std::move(*progress));
+    copies_[index].link = std::move(link);
     {
       std::lock_guard lock(mutex_);
       copies_[index].full = true;
@@ -128,15 +129,13 @@ class CheckpointWriter::Body {
   }
 
   // The only part that training waits for.
-  void fill(Copy& copy, Seat seat, const Trainer& trainer, Progress progress,
-            const std::string& notes) const {
+  void fill(Copy& copy, Seat seat, const Trainer& trainer, Progress progress) const {
     const Shard& shard = trainer.shard();
     copy.sections.resize(1 + states_.size());
     copy_floats(shard.params(), copy.sections[0]);
     for (std::size_t i = 0; i < states_.size(); ++i)
       copy_floats(shard.state(states_[i].name), copy.sections[i + 1]);
     copy.progress = std::move(progress);
-    copy.notes = notes;
     copy.frozen.clear();
     for (int unit = 0; seat.site == 0 && seat.rank == 0 && unit < layout_->units(); ++unit) {
       const ConstFloats frozen = trainer.frozen(unit);
@@ -206,6 +205,7 @@ class CheckpointWriter::Body {
       tensors.push_back({flight.name, "U8", {flight.bytes.size()}, flight.bytes});
       metadata[flight.name] = flight.about;
     }
+    if (!copy.link.empty()) tensors.push_back({kLinkName, "U8", {copy.link.size()}, copy.link});
     write_tensors(partial / part_file(site, rank), tensors, metadata);
   }
 
@@ -235,7 +235,6 @@ class CheckpointWriter::Body {
                       .parameters = layout_->parameters(),
                       .states = states_,
                       .run = options_.run,
-                      .notes = copies_[0].notes,
                       .files = {}};
     const auto end = std::chrono::steady_clock::now() + kPatience;
     for (int site = 0; site < options_.saved_sites; ++site) {
@@ -292,8 +291,8 @@ class CheckpointWriter::Body {
 CheckpointWriter::CheckpointWriter(CheckpointOptions options)
     : body_(std::make_unique<Body>(std::move(options))) {}
 CheckpointWriter::~CheckpointWriter() = default;
-bool CheckpointWriter::save(Seat seat, const Trainer& trainer, const std::string& notes) {
-  return body_->save(seat, trainer, notes);
+bool CheckpointWriter::save(Seat seat, const Trainer& trainer, Bytes link) {
+  return body_->save(seat, trainer, std::move(link));
 }
 void CheckpointWriter::flush() { body_->flush(); }
 std::optional<std::uint64_t> CheckpointWriter::published() const { return body_->published(); }
