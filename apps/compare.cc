@@ -58,6 +58,7 @@ MethodResult summarize(const RunOptions& options, const MethodSpec& spec,
     method.bytes_down += run.bytes_down / count;
     method.compute_s += run.compute_s / count;
     method.tokens_per_s += run.tokens_per_s / count;
+    method.times.add(run.times, 1.0 / count);
     method.peak_mb = std::max(method.peak_mb, run.peak_mb);
     method.skipped += run.skipped;
   }
@@ -162,6 +163,8 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
       site.site.empty() ? nullptr : dial(site, options, text, go_on(saving, options, catalog));
   std::optional<OnStop> interrupts;
   if (link) interrupts.emplace([] {});  // the link looks at the flag itself
+  std::optional<Trace> trace;
+  if (!options.trace.empty()) trace.emplace(options.trace);
   CompareResult result;
   result.config = options.config;
   result.command = command;
@@ -185,8 +188,9 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
                                                  std::isfinite(loss) ? fmt::format("{:.3f}", loss)
                                                                      : "not finite"));
       };
-      runs.push_back(run({options, method, seed, text, catalog, show, stop, link.get(),
-                          saving ? &*saving : nullptr, train.save.until}));
+      runs.push_back(
+          run({options, method, seed, text, catalog, show, stop, link.get(),
+               saving ? &*saving : nullptr, train.save.until, trace ? &*trace : nullptr}));
       done += options.steps;
     }
     result.unsaved = runs.back().unsaved;

@@ -36,6 +36,9 @@ far_partition        | <= 0    | failures      | 2 of 4 sites cut off for 30 s: 
 far_churn            | <= 0    | failures      | divergences, and stalls over 2 x peer-timeout, in 10 minutes of churn
 far_flip             | <= 2    | rounds        | until a flipped bit of a parameter is named and repaired
 far_strangers        | <= 0    | failures      | strangers not refused within 2 s with the difference named at both ends
+shard_memory         | <= 10   | %             | peak memory of a rank over the formula of docs/sharding.md, `full` on 4 ranks
+exposed_communication | <= 0.5 | ratio         | share of a step that waits for a link with prefetch over that without, 2 ranks, 200 MB/s
+full_vs_none         | <= 1e-5 | difference    | `full` on 4 ranks against one process, 50 steps; 1 where distro's bits depend on ranks
 checkpoint_stall     | <= 1.5  | ratio         | time that saving 100 MB of state takes from training over that of one copy
 checkpoint_resume    | <= 0    | methods       | methods for which 100 steps, saved, and 100 more differ from 200, 4 sites
 checkpoint_reshard   | <= 0    | failures      | saved by 4 ranks, gone on with by 1, 2, 3 and 8: other bits
@@ -52,6 +55,8 @@ measure() {
     adamw_sharded | replicas | sent_kept | bits_per_coefficient | bytes_ratio | loss_gap | rank_memory | two_ranks)
       run_json value figures_bench "$1"
       ;;
+    shard_memory) run_json value memory_bench "$1" ;;
+    exposed_communication | full_vs_none) run_json value sharding_bench "$1" ;;
     far_throughput | far_dense) run_json value far_bench "$1" ;;
     checkpoint_*) run_json value checkpoint_bench "$1" ;;
     far_*) run_json value far_faults_bench "$1" ;;
