@@ -160,6 +160,12 @@ void Core::Body::give_up(const Key& key) {
     it = open_.erase(it);
   }
   drop_old();
+  // Before they ask: those that have it may be done with the run by then.
+  for (auto& [name, site] : sites_) {
+    const bool needs = site.active && !site.takeover && site.next_round <= key.number &&
+                       !site.claims.has(key) && site.step <= key.number + kRoundsAhead;
+    if (needs) take_over(site, "needs round " + std::to_string(key.number) + ", which is not kept");
+  }
 }
 
 void Core::Body::bundle(Site& from, Bundle bundle) {
