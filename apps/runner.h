@@ -34,6 +34,7 @@ struct RunResult {
   StepTimes times;  // of a step, mean over steps and ranks
   std::uint64_t skipped = 0;
   Traits traits;
+  std::string unsaved;  // why the last checkpoint is not on the disk, or nothing
 };
 
 struct Job {
