@@ -17,10 +17,11 @@ namespace thinwire::app {
 namespace {
 
 // A machine's own affair, or what may change between two halves of a run.
-constexpr std::array<std::string_view, 14> kFree{
-    "run.data",         "run.out",      "run.threads",  "run.link",  "run.eval_every",
-    "run.eval_windows", "run.sites",    "run.ranks",    "run.seeds", "run.methods",
-    "model.recompute",  "run.sharding", "run.prefetch", "run.trace"};
+constexpr std::array<std::string_view, 17> kFree{
+    "run.data",         "run.out",          "run.threads",  "run.link",  "run.eval_every",
+    "run.eval_windows", "run.sites",        "run.ranks",    "run.seeds", "run.methods",
+    "model.recompute",  "run.sharding",     "run.prefetch", "run.trace", "run.guard",
+    "run.spike",        "run.compare_every"};
 constexpr const char* kSteps = "run.steps";
 
 }  // namespace
@@ -36,6 +37,8 @@ void check_saving(const SaveCommand& command, const RunOptions& options) {
     throw UsageError(fmt::format("--until {} is beyond the last step, {}; see --steps",
                                  command.until, options.steps));
   }
+  if (command.dir.empty() && options.guard.policy == GuardPolicy::roll_back)
+    throw UsageError("--guard rollback needs --save DIR, where it goes back to");
   if (command.keep < 1) throw UsageError("--keep must be 1 or more");
   if (command.residuals != "fold" && command.residuals != "drop") {
     throw UsageError("--residuals is fold or drop, not '" + command.residuals + "'");
@@ -68,15 +71,15 @@ Saving::Saving(const SaveCommand& command, const RunOptions& options, const Text
       ranks_(options.inside.sharding == Sharding::none ? 1 : options.ranks),
       residuals_(command.residuals == "drop" ? Residuals::drop : Residuals::fold) {
   const RunSettings settings = settings_to_keep(options, text);
-  CheckpointOptions writing{.dir = dir_,
-                            .run = settings,
-                            .sites = options.sites,
-                            .saved_sites = saved_sites,
-                            .ranks = ranks_,
-                            .ranks_here = ranks_,
-                            .keep_last = command.keep,
-                            .keep_every = command.keep_every};
-  writer_.emplace(std::move(writing));  // holds the directory before a look at what is in it
+  writing_ = {.dir = dir_,
+              .run = settings,
+              .sites = options.sites,
+              .saved_sites = saved_sites,
+              .ranks = ranks_,
+              .ranks_here = ranks_,
+              .keep_last = command.keep,
+              .keep_every = command.keep_every};
+  writer_.emplace(writing_);  // holds the directory before a look at what is in it
   const FoundCheckpoint found = newest_checkpoint(dir_);
   if (!command.resume) {
     if (!list_checkpoints(dir_).empty()) {
@@ -123,6 +126,14 @@ Saving::Saving(const SaveCommand& command, const RunOptions& options, const Text
                         : (drop ? "the new ones owe nothing (--residuals drop)"
                                 : "the new ones owe what the others owe in the mean")));
   }
+}
+
+// What some ranks have given is of no use any more.
+std::uint64_t Saving::roll_back() {
+  writer_.reset();
+  writer_.emplace(writing_);
+  found_ = newest_checkpoint(dir_).checkpoint;
+  return found_ ? found_->step() : 0;
 }
 
 Progress Saving::load(int site, Shard& shard, Optimizer& optimizer) const {
