@@ -48,7 +48,7 @@ std::string name_event(const char* what, int site, int thread, const std::string
 // Keeps a step's spans and writes them when the step has ended.
 class Trace::Rank final : public SpanSink {
  public:
-  Rank(Trace& trace, int site, int rank, std::string run)
+  Rank(Trace& trace, int site, int rank, const std::string& run)
       : trace_(trace), site_(site), rank_(rank), run_(nlohmann::json(run).dump()) {}
 
   void span(const Span& span) noexcept override {

@@ -157,56 +157,65 @@ GptOptions deep() {
   return options;
 }
 
+// What one rank found out.
+struct Played {
+  long before = 0;  // bytes live before it began
+  long model = 0;   // that the model took
+  long state = 0;
+  long unnamed = 0;  // live at the end on threads that nobody has named
+  bool reduces = false;
+  std::unique_ptr<Layout> layout = nullptr;
+};
+
+Played play(const Case& run, LoopbackWorld& world, const Text& text, int rank) {
+  t_owner = rank;
+  Played played{.before = g_live[rank]};
+  Gpt model(deep(), text,
+            {.global_batch = static_cast<std::size_t>(run.ranks),
+             .part = static_cast<std::size_t>(rank),
+             .parts = static_cast<std::size_t>(run.ranks)});
+  played.model = g_live[rank] - played.before;
+  Named near(world.near(0, rank));
+  Settings settings(run.method);
+  const auto optimizer = optimizer_catalog().make(run.method, settings);
+  const auto sync = test::sync_for(optimizer->traits(), world, 0, rank);
+  Trainer trainer(model, near, *optimizer, *sync,
+                  {.schedule = {.shape = ScheduleShape::constant, .peak = 1e-3f},
+                   .site = {.sharding = run.sharding}});
+  for (int step = 0; step < kSteps; ++step) trainer.step();
+  played.unnamed = g_live[kOwners - 1];
+  for (const StateSpec& spec : trainer.shard().states()) {
+    played.state += static_cast<long>(trainer.shard().state(spec.name).size_bytes());
+  }
+  played.reduces = optimizer->traits().meeting == Meeting::reduce;
+  played.layout = std::make_unique<Layout>(trainer.layout());
+  return played;
+}
+
 Measured measure(const Case& run) {
   const Text text = Text::from_bytes(std::vector<std::uint8_t>(50'000, 'a'));
-  const OptimizerCatalog catalog = optimizer_catalog();
   LoopbackWorld world({.sites = 1, .ranks = run.ranks});
-  std::vector<long> before(run.ranks), model_bytes(run.ranks), state_bytes(run.ranks);
-  Measured result;
+  std::vector<Played> ranks(run.ranks);
   const long nobody = g_live[kOwners - 1];
   for (auto& peak : g_peak) peak = 0;
-  std::atomic<long> unnamed = 0;
-  std::unique_ptr<Layout> layout;
-  bool reduces = false;
-  test::run_threads(run.ranks, [&](int rank) {
-    t_owner = rank;
-    before[rank] = g_live[rank];
-    Gpt model(deep(), text,
-              {.global_batch = static_cast<std::size_t>(run.ranks),
-               .part = static_cast<std::size_t>(rank),
-               .parts = static_cast<std::size_t>(run.ranks)});
-    model_bytes[rank] = g_live[rank] - before[rank];
-    Named near(world.near(0, rank));
-    Settings settings(run.method);
-    const auto optimizer = catalog.make(run.method, settings);
-    const auto sync = test::sync_for(optimizer->traits(), world, 0, rank);
-    Trainer trainer(model, near, *optimizer, *sync,
-                    {.schedule = {.shape = ScheduleShape::constant, .peak = 1e-3f},
-                     .site = {.sharding = run.sharding}});
-    for (int step = 0; step < kSteps; ++step) trainer.step();
-    if (rank == 0) unnamed = g_live[kOwners - 1] - nobody;
-    for (const StateSpec& spec : trainer.shard().states()) {
-      state_bytes[rank] += trainer.shard().state(spec.name).size_bytes();
-    }
-    if (rank == 0) {
-      layout = std::make_unique<Layout>(trainer.layout());
-      reduces = optimizer->traits().meeting == Meeting::reduce;
-    }
-  });
+  test::run_threads(run.ranks, [&](int rank) { ranks[rank] = play(run, world, text, rank); });
+  Measured result;
   // What a near thread that had no name yet has taken, and keeps, is dealt to all.
-  const double kept = static_cast<double>(unnamed) / run.ranks;
+  const double kept = static_cast<double>(ranks[0].unnamed - nobody) / run.ranks;
   double state = 0.0;
   for (int rank = 0; rank < run.ranks; ++rank) {
-    result.peak = std::max(result.peak, static_cast<double>(g_peak[rank] - before[rank]) + kept);
-    result.activations = std::max(result.activations, static_cast<double>(model_bytes[rank]));
-    state += static_cast<double>(state_bytes[rank]);
+    result.peak =
+        std::max(result.peak, static_cast<double>(g_peak[rank] - ranks[rank].before) + kept);
+    result.activations = std::max(result.activations, static_cast<double>(ranks[rank].model));
+    state += static_cast<double>(ranks[rank].state);
   }
-  if (run.sharding == Sharding::none) state /= run.ranks;
-  if (reduces) {
-    result.message = static_cast<double>(layout->trainable_size()) * sizeof(float) /
-                     (run.sharding == Sharding::none ? 1 : run.ranks);
+  const bool shares = run.sharding != Sharding::none;
+  if (!shares) state /= run.ranks;
+  if (ranks[0].reduces) {
+    result.message = static_cast<double>(ranks[0].layout->trainable_size()) * sizeof(float) /
+                     (shares ? run.ranks : 1);
   }
-  result.formula = formula(run, *layout, state, result.activations, result.message);
+  result.formula = formula(run, *ranks[0].layout, state, result.activations, result.message);
   return result;
 }
 

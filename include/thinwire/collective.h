@@ -1,7 +1,7 @@
 // The near link: arithmetic between the ranks of one site (or, for the all-reduce baseline, between
 // the ranks that own the same part at all sites). All members call the same operations in the same
 // order with the same sizes. Every call blocks until done or until the transport's deadline, then
-// throws Error naming who is missing and in which operation. One thread per member.
+// throws Error naming who is missing and in which operation. One thread per member at a time.
 #pragma once
 
 #include <cstddef>

@@ -50,7 +50,8 @@ struct StepReport {
   bool took_over = false;     // before this step the site took over the run's state: steps may lack
   int heard = 0;              // contributions applied: one a site, or the one mean of a reduce
   std::vector<int> diverged;  // sites whose replicated state differed when they spoke
-  // CPU time of this rank's thread: model, optimizer, codec and sums; waiting costs none.
+  // CPU time of the training thread: model, optimizer, codec, and without prefetch the near sums;
+  // waiting costs none.
   double compute_s = 0.0;
   double exchange_s = 0.0;  // wall time in the far exchange
   StepTimes times;          // wall time by phase
