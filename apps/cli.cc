@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/far_flags.h"
+#include "apps/near_flags.h"
 #include "apps/version.h"
 #include "thinwire/error.h"
 
@@ -96,6 +97,7 @@ class Parser {
     add_value(train_, "--method", "run.methods", "One of `thinwire optimizers` (distro)");
     for (CLI::App* verb : {compare_, train_}) add_run_flags(verb);
     far_ = std::make_unique<FarFlags>(app_, *train_);
+    near_ = std::make_unique<NearFlags>(app_, *train_);
   }
 
   CommandLine parse(int argc, char** argv) {
@@ -109,8 +111,8 @@ class Parser {
     } catch (const CLI::ParseError& error) {
       if (app_.get_subcommands().empty() && argc > 1 && argv[1][0] != '-') {
         throw UsageError("unknown command '" + std::string(argv[1]) +
-                         "'; known: compare, train, optimizers, hub, keygen, status; see thinwire "
-                         "--help");
+                         "'; known: compare, train, launch, optimizers, hub, keygen, status; see "
+                         "thinwire --help");
       }
       throw UsageError(std::string(error.what()) + "; see thinwire --help");
     }
@@ -122,6 +124,7 @@ class Parser {
                    : train_->parsed() ? Verb::train
                                       : Verb::optimizers;
     command.site = far_->site;
+    command.site.near = near_->near;
     if (command.verb == Verb::train) command.config["run.methods"] = "distro";
     if (!config_file_.empty()) {
       for (auto& [key, value] : read_config_file(config_file_)) command.config[key] = value;
@@ -150,6 +153,8 @@ class Parser {
     command.hub = far_->hub;
     command.keygen_file = far_->keygen_file;
     command.status = far_->status;
+    if (near_->wants_launch()) command.verb = Verb::launch;
+    command.launch = near_->launch;
     return command.verb != Verb::done;
   }
 
@@ -190,6 +195,7 @@ class Parser {
   CLI::App* train_ = nullptr;
   CLI::App* optimizers_ = nullptr;
   std::unique_ptr<FarFlags> far_;
+  std::unique_ptr<NearFlags> near_;
   std::deque<Value> values_;  // CLI11 keeps references into it
   std::vector<std::string> lrs_;
   std::vector<std::string> sets_;

@@ -4,13 +4,14 @@
 #include <string>
 
 #include "apps/hub_command.h"
+#include "apps/launch_command.h"
 #include "apps/options.h"
 #include "apps/site_command.h"
 #include "apps/status_command.h"
 
 namespace thinwire::app {
 
-enum class Verb { compare, train, optimizers, hub, keygen, status, done };
+enum class Verb { compare, train, optimizers, hub, keygen, status, launch, done };
 
 struct CommandLine {
   Verb verb = Verb::done;  // done: help or version was printed
@@ -20,6 +21,7 @@ struct CommandLine {
   std::string text;  // the command as it was given
   HubCommand hub;
   StatusCommand status;
+  LaunchCommand launch;
   SiteCommand site;  // of train
   std::string keygen_file;
   bool log_json = false;  // of hub and train

@@ -10,6 +10,7 @@
 
 #include "apps/kjv.h"
 #include "apps/machine.h"
+#include "apps/near_process.h"
 #include "apps/out_dir.h"
 #include "apps/progress.h"
 #include "apps/runner.h"
@@ -126,6 +127,12 @@ std::string model_text(const RunOptions& options, std::uint64_t parameters) {
                      model.layers, model.width, model.heads, model.context, parameters);
 }
 
+// Ranks as processes evaluate together.
+std::string evaluations(const RunOptions& options) {
+  return fmt::format("eval_every = {}\neval_windows = {}\n", options.eval_every,
+                     options.eval_windows);
+}
+
 // A run that fails leaves no half a bar in front of its message.
 struct Wipe {
   Progress& progress;
@@ -144,9 +151,16 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
   const Text text = options.data.empty() ? read_kjv() : Text::read(options.data);
   text.require(options.model.context);
   check_site(site, options);
-  check_out_dir(options.out);
+  const bool first = !site.place || site.place->rank == 0;  // of processes that are ranks
+  if (first) check_out_dir(options.out);
   const auto link = site.site.empty() ? nullptr : dial(site, options, text);
   std::optional<OnStop> interrupts;
+  std::optional<NearProcess> process;
+  if (site.place) {
+    interrupts.emplace([] {});
+    process.emplace(site.near, *site.place, options, site.connect_timeout_s,
+                    shared_settings(options, text) + evaluations(options));
+  }
   if (link) interrupts.emplace([] {});  // the link looks at the flag itself
   CompareResult result;
   result.config = options.config;
@@ -167,11 +181,13 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
     for (int i = 0; i < options.seeds; ++i) {
       const std::uint64_t seed = options.seed + i;
       const auto show = [&](std::uint64_t step, double loss) {
+        if (!first) return;
         progress.update(done + step, fmt::format("{} seed {}  loss {}", method.label, seed,
                                                  std::isfinite(loss) ? fmt::format("{:.3f}", loss)
                                                                      : "not finite"));
       };
-      runs.push_back(run({options, method, seed, text, catalog, show, stop, link.get()}));
+      runs.push_back(run({options, method, seed, text, catalog, show, stop, link.get(),
+                          process ? &*process : nullptr}));
       done += options.steps;
     }
     result.model = model_text(options, runs[0].parameters);

@@ -3,6 +3,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <exception>
 #include <fstream>
@@ -68,13 +69,53 @@ struct RankResult {
   std::uint64_t parameters = 0;
 };
 
+using Losses = std::vector<std::vector<double>>;
+
+// All of it as one row of numbers, and back: a rank of another process tells it so.
+std::vector<double> to_numbers(const RankResult& rank, const Losses& losses) {
+  std::vector<double> numbers{static_cast<double>(rank.traffic.bytes_sent),
+                              static_cast<double>(rank.traffic.bytes_received),
+                              static_cast<double>(rank.traffic.refused),
+                              rank.compute_s,
+                              rank.train_s,
+                              static_cast<double>(rank.steps),
+                              static_cast<double>(rank.steps_here),
+                              std::bit_cast<double>(rank.hash),
+                              static_cast<double>(rank.skipped),
+                              static_cast<double>(rank.parameters)};
+  numbers.insert(numbers.end(), rank.bytes_up.begin(), rank.bytes_up.end());
+  for (const auto& row : losses) numbers.insert(numbers.end(), row.begin(), row.end());
+  return numbers;
+}
+
+void from_numbers(const std::vector<double>& numbers, RankResult& rank, Losses& losses) {
+  auto next = numbers.begin();
+  const auto count = [&] { return static_cast<std::uint64_t>(*next++); };
+  rank.traffic.bytes_sent = count();
+  rank.traffic.bytes_received = count();
+  rank.traffic.refused = count();
+  rank.compute_s = *next++;
+  rank.train_s = *next++;
+  rank.steps = count();
+  rank.steps_here = count();
+  rank.hash = std::bit_cast<std::uint64_t>(*next++);
+  rank.skipped = count();
+  rank.parameters = count();
+  for (double& bytes : rank.bytes_up) bytes = *next++;
+  for (auto& row : losses) {
+    for (double& loss : row) loss = *next++;
+  }
+}
+
 class Run {
  public:
   explicit Run(const Job& job)
       : job_(job),
         options_(job.options),
-        sites_(job.link == nullptr ? options_.sites : 1),
-        world_({.sites = sites_, .ranks = options_.ranks, .deadline = kPatience}),
+        sites_(job.link == nullptr && job.process == nullptr ? options_.sites : 1),
+        world_({.sites = sites_,
+                .ranks = job.process == nullptr ? options_.ranks : 1,
+                .deadline = kPatience}),
         stop_ahead_(traits().delay + 1),
         groups_((options_.eval_windows + kGroup - 1) / kGroup),
         ranks_(static_cast<std::size_t>(sites_) * options_.ranks) {
@@ -91,17 +132,30 @@ class Run {
     {
       std::vector<std::jthread> threads;
       for (int site = 0; site < sites_; ++site) {
-        for (int rank = 0; rank < options_.ranks && !failed(); ++rank) start(threads, site, rank);
+        for (int rank = 0; rank < options_.ranks && !failed(); ++rank) {
+          if (is_here(rank)) start(threads, site, rank);
+        }
       }
     }
     if (failure_) std::rethrow_exception(failure_);
+    if (job_.process != nullptr) hear_other_ranks();
     if (ranks_[0].steps < options_.steps) throw Interrupted("stopped; nothing was written");
     return result();
   }
 
  private:
   // Of the run's sites, the number of the one that is played here as `site`.
-  int number_of(int site) const { return job_.link == nullptr ? site : job_.link->site(); }
+  int number_of(int site) const {
+    if (job_.process != nullptr) return job_.process->site();
+    return job_.link == nullptr ? site : job_.link->site();
+  }
+
+  // Is that rank played by this process?
+  bool is_here(int rank) const { return job_.process == nullptr || job_.process->rank() == rank; }
+
+  Collective& near(int site, int rank) {
+    return job_.process == nullptr ? world_.near(site, rank) : job_.process->near();
+  }
 
   std::size_t part_of(int site, int rank) const {
     return static_cast<std::size_t>(number_of(site) * options_.ranks + rank);
@@ -148,7 +202,9 @@ class Run {
   }
 
   std::unique_ptr<Sync> make_sync(const Traits& traits, int site, int rank) {
+    if (job_.process != nullptr) rank = 0;  // of those in this process
     if (traits.meeting == Meeting::reduce) {
+      if (job_.process != nullptr) return std::make_unique<AllReduceSync>(job_.process->far());
       return std::make_unique<AllReduceSync>(
           job_.link == nullptr ? world_.far_collective(site, rank) : job_.link->collective(rank));
     }
@@ -174,7 +230,7 @@ class Run {
                                    .settings = describe(job_.method),
                                    .states = job_.link ? &job_.link->states(rank) : nullptr};
     trainer_options.schedule.peak = job_.method.lr;
-    Trainer trainer(model, world_.near(site, rank), *optimizer, *sync, trainer_options);
+    Trainer trainer(model, near(site, rank), *optimizer, *sync, trainer_options);
     RankResult& mine = at(site, rank);
     mine.parameters = trainer.layout().trainable_size();
 
@@ -204,6 +260,7 @@ class Run {
   // Nobody is more than the method's delay ahead of anybody: the first who sees the stop names a
   // step that no one has passed, and all leave there.
   bool should_stop(std::uint64_t step) {
+    if (job_.process != nullptr) return job_.process->any(job_.stop);
     if (job_.stop.load(std::memory_order_relaxed)) {
       std::uint64_t expected = kNever;
       stop_at_.compare_exchange_strong(expected, step + stop_ahead_);
@@ -222,6 +279,23 @@ class Run {
       const std::size_t count = std::min(kGroup, options_.eval_windows - first);
       const double loss = model.held_out_loss(trainer.units(), first, count);
       if (group < groups_) losses_[evaluation][group] = loss * static_cast<double>(count);
+    }
+  }
+
+  // What the ranks of other processes found out, as if they had been threads of this one.
+  void hear_other_ranks() {
+    if (!job_.process->all_equal(at(0, job_.process->rank()).hash)) {
+      throw Error(job_.method.label + ": replicas ended with different bits; this is a defect");
+    }
+    const auto all = job_.process->share(to_numbers(ranks_[job_.process->rank()], losses_));
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      std::vector<std::vector<double>> losses = losses_;
+      from_numbers(all[rank], ranks_[rank], losses);
+      for (std::size_t i = 0; i < losses.size(); ++i) {
+        for (std::size_t group = rank; group < groups_; group += all.size()) {
+          losses_[i][group] = losses[i][group];
+        }
+      }
     }
   }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/near_process.h"
 #include "apps/options.h"
 #include "models/text.h"
 #include "transports/zmq.h"
@@ -41,8 +42,9 @@ struct Job {
   const OptimizerCatalog& catalog;
   // Called from one of the training threads after each step of site 0: steps done, its loss.
   std::function<void(std::uint64_t, double)> progress;
-  const std::atomic<bool>& stop;  // set: leave at the next common step
-  ZmqLink* link = nullptr;        // this process is one site of a run over it; none: all sites
+  const std::atomic<bool>& stop;   // set: leave at the next common step
+  ZmqLink* link = nullptr;         // this process is one site of a run over it; none: all sites
+  NearProcess* process = nullptr;  // this process is one rank of the run; none: all ranks
 };
 
 // Throws Error when a rank fails or replicas end with different bits, Interrupted after a stop.

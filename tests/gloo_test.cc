@@ -165,7 +165,8 @@ TEST(Gloo, AFailedGroupStaysSoAndThoseWhoAreLeftOpenAnother) {
     near->all_reduce_mean(value);
     EXPECT_EQ(value[0], 1.0f);
   });
-  expect_all(again, "near: rank 1 is gone: its connection closed in all_reduce_mean");
+  // It may be seen to go before all are there, or when this one is.
+  for (const std::string& one : again) EXPECT_EQ(one.find("near: rank 1 is gone: "), 0u) << one;
   EXPECT_EQ(again.size(), 4u);
 }
 

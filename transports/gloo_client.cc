@@ -103,6 +103,7 @@ class StoreClient final : public KeyStore {
   }
 
   std::string place() const override { return place_; }
+  bool is_new() const override { return true; }
 
   std::string own_address() const override {
     sockaddr_storage address{};

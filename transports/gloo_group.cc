@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <thread>
 #include <utility>
 
 #include "thinwire/error.h"
@@ -11,8 +12,15 @@
 namespace thinwire::near {
 namespace {
 
-constexpr std::chrono::milliseconds kFarewellMost{200};
-constexpr std::chrono::milliseconds kLook{2};  // is it there already?
+using std::chrono::milliseconds;
+
+// After the deadline: until those who miss the same rank, in another operation perhaps, say so.
+constexpr milliseconds kGrace{250};
+constexpr milliseconds kFarewellMost{100};
+constexpr milliseconds kStep{50};  // of a wait, after which others are looked at
+constexpr milliseconds kPause{5};
+constexpr milliseconds kLook{2};  // is it there already?
+constexpr char kFarewellMagic[] = "TWF1";
 
 const char* text_of(Operation operation) {
   constexpr std::array<const char*, 6> kNames{
@@ -45,7 +53,7 @@ Group::Group(Options options, std::unique_ptr<Mesh> mesh)
     peer.header_out_buffer = mesh_->buffer(&own_, sizeof(Header));
     peer.farewell_in_buffer = mesh_->buffer(&peer.farewell_in, sizeof(Farewell));
     peer.farewell_out_buffer = mesh_->buffer(&farewell_, sizeof(Farewell));
-    post_receive(peer, *peer.header_in_buffer, kHeaderSlot, 0, sizeof(Header));
+    expect_header(peer);
     post_receive(peer, *peer.farewell_in_buffer, kFarewellSlot, 0, sizeof(Farewell));
   }
 }
@@ -63,24 +71,18 @@ void Group::begin(Operation operation, std::size_t length, std::uint64_t detail)
   }
   hear_headers();
   compare_headers();
-  for (const auto& peer : peers_) expect(watch_->send(*peer->header_out_buffer, deadline()), *peer);
+  for (const auto& peer : peers_) await(*peer, *peer->header_out_buffer, true);
 }
 
 void Group::hear_headers() {
   std::vector<Peer*> late;
   Clock::time_point end = deadline();
   for (const auto& peer : peers_) {
-    const Heard heard = watch_->receive(*peer->header_in_buffer, end);
-    if (heard == Heard::gone) lose(*peer);
-    if (heard == Heard::yes) continue;
+    if (wait_for(*peer, *peer->header_in_buffer, false, end) == Heard::yes) continue;
     late.push_back(peer.get());
-    end = Clock::now() + kLook;  // all of them, but without waiting again
+    end = Clock::now() + kLook;  // the others are there already or late too
   }
-  if (late.empty()) return;
-  std::string who;
-  for (const Peer* peer : late) who += (who.empty() ? "" : ", ") + name_of(peer->member);
-  fail(who + " did not come to " + operation_text() + " within " +
-       std::to_string(options_.deadline.count()) + " ms");
+  if (!late.empty()) miss(late);
 }
 
 // Everyone sees all headers and finds the same first difference.
@@ -88,7 +90,7 @@ void Group::compare_headers() {
   std::vector<Header> all(size(), own_);
   for (const auto& peer : peers_) {
     all[peer->member] = peer->header_in;
-    post_receive(*peer, *peer->header_in_buffer, kHeaderSlot, 0, sizeof(Header));
+    expect_header(*peer);
   }
   for (int member = 1; member < size(); ++member) {
     const Header& one = all[member];
@@ -128,60 +130,109 @@ void Group::post_receive(Peer& peer, gloo::transport::UnboundBuffer& buffer, std
   }
 }
 
+// Of the next operation. Whoever needed nothing more may have left: that matters when it begins.
+void Group::expect_header(Peer& peer) {
+  try {
+    peer.header_in_buffer->recv(peer.member, kHeaderSlot, 0, sizeof(Header));
+    traffic_.bytes_received += sizeof(Header);
+  } catch (const std::exception&) {
+  }
+}
+
 std::string Group::operation_text() const { return text_of(own_.operation); }
 
-void Group::expect(Heard heard, Peer& peer) {
-  if (heard == Heard::yes) return;
-  if (heard == Heard::gone) lose(peer);
-  fail(name_of(peer.member) + " did not answer in " + operation_text() + " for " +
-       std::to_string(options_.deadline.count()) + " ms");
+std::string Group::name_of(int member) const {
+  return "rank " + std::to_string(options_.members[member]);
 }
 
-// What the peer said before it left.
-std::optional<std::string> Group::farewell_of(Peer& peer) {
-  if (watch_->receive(*peer.farewell_in_buffer, Clock::now() + kLook) != Heard::yes) return {};
-  Farewell& farewell = peer.farewell_in;
-  if (farewell.magic != std::array<char, 4>{'T', 'W', 'F', '1'}) return {};
-  farewell.why.back() = '\0';
-  std::string why = farewell.why.data();
-  std::replace_if(
-      why.begin(), why.end(), [](unsigned char c) { return c < 32 || c == 127; }, '?');
-  return why;
-}
-
-// Its connection is closed: did it say why, or does another know more?
-void Group::lose(Peer& peer) {
-  if (std::optional<std::string> why = farewell_of(peer)) fail(*why);
-  for (const auto& other : peers_) {
-    if (other.get() == &peer) continue;
-    if (std::optional<std::string> why = farewell_of(*other)) fail(*why);
+Heard Group::wait_for(Peer& peer, gloo::transport::UnboundBuffer& buffer, bool sends,
+                      Clock::time_point end) {
+  while (true) {
+    const Clock::time_point step = std::min(end, Clock::now() + kStep);
+    const Heard heard = sends ? watch_->send(buffer, step) : watch_->receive(buffer, step);
+    if (heard == Heard::gone) lose(peer);
+    if (heard == Heard::yes || Clock::now() >= end) return heard;
+    hear_farewells();
+    // Gloo does not end the wait for a message that was on its way when the connection closed.
+    if (look(peer) == Heard::gone) lose(peer);
   }
+}
+
+void Group::await(Peer& peer, gloo::transport::UnboundBuffer& buffer, bool sends) {
+  if (wait_for(peer, buffer, sends, deadline()) == Heard::yes) return;
+  // It was here when the operation began: nobody else is to blame.
+  fail(name_of(peer.member) + " did not answer in " + operation_text() + " for " +
+           std::to_string(options_.deadline.count()) + " ms",
+       {&peer});
+}
+
+Heard Group::look(Peer& peer) {
+  if (peer.left) return Heard::yes;
+  const Heard heard = watch_->receive(*peer.farewell_in_buffer, Clock::now() + kLook);
+  peer.left = heard == Heard::yes;
+  return heard;
+}
+
+void Group::hear_farewells() {
+  for (const auto& peer : peers_) {
+    if (look(*peer) != Heard::yes) continue;
+    Farewell& farewell = peer->farewell_in;
+    if (std::memcmp(farewell.magic.data(), kFarewellMagic, farewell.magic.size()) != 0) continue;
+    farewell.why.back() = '\0';
+    std::string why = farewell.why.data();
+    std::replace_if(
+        why.begin(), why.end(), [](unsigned char c) { return c < 32 || c == 127; }, '?');
+    fail(why);
+  }
+}
+
+// Its connection is closed: did it or another one say why?
+void Group::lose(Peer& peer) {
+  hear_farewells();
   fail(name_of(peer.member) + " is gone: its connection closed in " + operation_text());
 }
 
-void Group::fail(const std::string& what) {
-  failure_ = what.starts_with(options_.name) ? what : options_.name + ": " + what;
-  say_farewell();
+// Those who are late may only be waiting for somebody themselves, in the operation before this one,
+// and will say so now.
+void Group::miss(const std::vector<Peer*>& late) {
+  const Clock::time_point end = Clock::now() + kGrace;
+  while (Clock::now() < end) {
+    hear_farewells();
+    std::this_thread::sleep_for(kPause);
+  }
+  std::string who;
+  for (const Peer* peer : late) who += (who.empty() ? "" : ", ") + name_of(peer->member);
+  fail(who + " did not come to " + operation_text() + " within " +
+           std::to_string(options_.deadline.count()) + " ms",
+       late);
+}
+
+void Group::fail(const std::string& what, const std::vector<Peer*>& late) {
+  failure_ = what.starts_with(options_.name + ": ") ? what : options_.name + ": " + what;
+  say_farewell(late);
   drop();
   throw Error(failure_);
 }
 
-// Waits a moment until it has left and the others have said theirs: a connection that closes while
-// something is on its way loses both.
-void Group::say_farewell() {
-  farewell_.magic = {'T', 'W', 'F', '1'};
+// Waits a moment until it has gone out and the others have said theirs: a connection that closes
+// while something is on its way loses both. Those who are late are not waited for again.
+void Group::say_farewell(const std::vector<Peer*>& late) {
+  std::memcpy(farewell_.magic.data(), kFarewellMagic, farewell_.magic.size());
   failure_.copy(farewell_.why.data(), farewell_.why.size() - 1);
   std::vector<Peer*> told;
   for (const auto& peer : peers_) {
     try {
       peer->farewell_out_buffer->send(peer->member, kFarewellSlot, 0, sizeof(Farewell));
-      told.push_back(peer.get());
-    } catch (const std::exception&) {  // it is gone already
+    } catch (const std::exception&) {
+      continue;  // it is gone already
     }
+    if (std::find(late.begin(), late.end(), peer.get()) == late.end()) told.push_back(peer.get());
   }
   const Clock::time_point end = Clock::now() + kFarewellMost;
   for (Peer* peer : told) watch_->send(*peer->farewell_out_buffer, end);
-  for (Peer* peer : told) watch_->receive(*peer->farewell_in_buffer, end);
+  for (Peer* peer : told) {
+    if (!peer->left) watch_->receive(*peer->farewell_in_buffer, end);
+  }
 }
 
 void Group::drop() {

@@ -84,6 +84,7 @@ class Group final : public Collective {
     Buffer header_out_buffer = {};
     Buffer farewell_in_buffer = {};
     Buffer farewell_out_buffer = {};
+    bool left = false;  // its farewell has come
   };
   // Pieces of one peer's part, on their way in or out.
   struct Stream {
@@ -94,6 +95,7 @@ class Group final : public Collective {
 
   // The agreement; throws where members differ.
   void begin(Operation operation, std::size_t length, std::uint64_t detail);
+  void expect_header(Peer& peer);
   void hear_headers();
   void compare_headers();
   void scatter(ConstFloats whole, Floats mine, Cuts cuts);
@@ -110,15 +112,19 @@ class Group final : public Collective {
   void send_all(std::vector<Stream>& streams);
 
   Clock::time_point deadline() const { return Clock::now() + options_.deadline; }
-  void expect(Heard heard, Peer& peer);  // or names the peer and throws
-  std::string name_of(int member) const {
-    return "rank " + std::to_string(options_.members[member]);
-  }
+  std::string name_of(int member) const;
   std::string operation_text() const;
-  std::optional<std::string> farewell_of(Peer& peer);
+  // Waits in steps, so that whoever has left is noticed while another one is waited for; throws
+  // where the wait ends badly.
+  void await(Peer& peer, gloo::transport::UnboundBuffer& buffer, bool sends);
+  Heard wait_for(Peer& peer, gloo::transport::UnboundBuffer& buffer, bool sends,
+                 Clock::time_point end);
+  Heard look(Peer& peer);  // has it left (yes), or is its connection closed?
+  void hear_farewells();   // throws with the words of one who has left
+  [[noreturn]] void miss(const std::vector<Peer*>& late);
   [[noreturn]] void lose(Peer& peer);
-  [[noreturn]] void fail(const std::string& what);  // "rank 2 is gone"
-  void say_farewell();
+  [[noreturn]] void fail(const std::string& what, const std::vector<Peer*>& late = {});
+  void say_farewell(const std::vector<Peer*>& late);
   void drop();
 
   const Options options_;

@@ -105,7 +105,7 @@ void Group::sum_pieces(ConstFloats own, Floats mine, std::vector<Stream>& in) {
   for (std::size_t piece = 0; piece < pieces; ++piece) {
     sources[rank()] = piece_of(own, piece).data();
     for (std::size_t at = 0; at < in.size(); ++at) {
-      expect(watch_->receive(*in[at].buffer, deadline()), *in[at].peer);
+      await(*in[at].peer, *in[at].buffer, false);
       sources[in[at].peer->member] = place(at, piece);
     }
     ordered_mean(sources, mine.subspan(piece * kPiece, piece_of(own, piece).size()));
@@ -156,7 +156,7 @@ void Group::receive_all(std::vector<Stream>& streams) {
     more = false;
     for (Stream& stream : streams) {
       if (stream.waits == 0) continue;
-      expect(watch_->receive(*stream.buffer, deadline()), *stream.peer);
+      await(*stream.peer, *stream.buffer, false);
       more = --stream.waits > 0 || more;
     }
   }
@@ -167,7 +167,7 @@ void Group::send_all(std::vector<Stream>& streams) {
     more = false;
     for (Stream& stream : streams) {
       if (stream.waits == 0) continue;
-      expect(watch_->send(*stream.buffer, deadline()), *stream.peer);
+      await(*stream.peer, *stream.buffer, true);
       more = --stream.waits > 0 || more;
     }
   }

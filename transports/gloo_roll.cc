@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <sstream>
+#include <thread>
 
 #include "thinwire/hash.h"
 #include "transports/gloo_roll_internal.h"
@@ -18,6 +19,7 @@ using std::chrono::milliseconds;
 constexpr char kMagic[] = "TWHELLO1";
 constexpr std::size_t kTextMax = 64u << 10;
 constexpr milliseconds kPause{5};
+constexpr milliseconds kLastWord{200};  // until the others have read why
 // A hello that does not fit may be of an earlier run: its successor has so long to replace it.
 constexpr milliseconds kStaleMost{2'000};
 
@@ -180,7 +182,8 @@ class Caller {
     if (why.empty()) return misfits_.erase(other), true;
     Misfit& misfit = misfits_.try_emplace(other, Misfit{patience_.left_ms(), ""}).first->second;
     misfit.why = why;
-    if (misfit.left_ms - patience_.left_ms() >= kStaleMost.count()) give_up();
+    const milliseconds since(misfit.left_ms - patience_.left_ms());
+    if (store_.is_new() || since >= kStaleMost) give_up();
     return false;
   }
 
@@ -191,6 +194,7 @@ class Caller {
     for (const auto& [rank, nonce] : nonces_) {
       if (rank != 0) store_.set("no." + text_of(nonce), Bytes(bytes.begin(), bytes.end()));
     }
+    std::this_thread::sleep_for(kLastWord);
   }
 
   [[noreturn]] void give_up() {

@@ -49,6 +49,8 @@ class KeyStore {
   virtual void set(const std::string& key, const Bytes& value) = 0;
   virtual std::optional<Bytes> get(const std::string& key) = 0;
   virtual std::string place() const = 0;  // for messages
+  // Nothing of earlier runs can be in it.
+  virtual bool is_new() const { return false; }
   // The address of this machine on the way to rank 0; empty when that is not known.
   virtual std::string own_address() const { return ""; }
 };

@@ -8,6 +8,15 @@ namespace {
 // Gloo's own time-out is never to end a wait.
 constexpr std::chrono::hours kNever{1'000};
 
+Heard wait_on(gloo::transport::UnboundBuffer& buffer, bool sends) {
+  try {
+    const bool done = sends ? buffer.waitSend(kNever) : buffer.waitRecv(kNever);
+    return done ? Heard::yes : Heard::late;
+  } catch (const std::exception&) {
+    return Heard::gone;
+  }
+}
+
 }  // namespace
 
 Watch::Watch() : thread_([this] { run(); }) {}
@@ -39,16 +48,11 @@ Heard Watch::wait(gloo::transport::UnboundBuffer& buffer, Clock::time_point end,
     // It wakes once in a deadline and sees then how long it may go on sleeping.
     if (end < wakes_) changed_.notify_all();
   }
-  Heard heard = Heard::yes;
-  try {
-    const bool done = sends ? buffer.waitSend(kNever) : buffer.waitRecv(kNever);
-    if (!done) heard = Heard::late;
-  } catch (const std::exception&) {
-    heard = Heard::gone;
-  }
+  const Heard heard = wait_on(buffer, sends);
   std::lock_guard lock(mutex_);
   waiting_ = nullptr;
-  if (fired_ && heard == Heard::yes) heard = Heard::late;  // the next wait would end at once
+  // It came in the moment in which it was given up: what was to end this wait would end the next.
+  if (fired_ && heard == Heard::yes) wait_on(buffer, sends);
   return heard;
 }
 
