@@ -10,6 +10,7 @@
 
 #include "apps/far_flags.h"
 #include "apps/near_flags.h"
+#include "apps/save_flags.h"
 #include "apps/version.h"
 #include "thinwire/error.h"
 
@@ -98,6 +99,7 @@ class Parser {
     for (CLI::App* verb : {compare_, train_}) add_run_flags(verb);
     far_ = std::make_unique<FarFlags>(app_, *train_);
     near_ = std::make_unique<NearFlags>(app_, *train_);
+    save_ = std::make_unique<SaveFlags>(app_, *train_);
   }
 
   CommandLine parse(int argc, char** argv) {
@@ -111,13 +113,13 @@ class Parser {
     } catch (const CLI::ParseError& error) {
       if (app_.get_subcommands().empty() && argc > 1 && argv[1][0] != '-') {
         throw UsageError("unknown command '" + std::string(argv[1]) +
-                         "'; known: compare, train, launch, optimizers, hub, keygen, status; see "
-                         "thinwire --help");
+                         "'; known: compare, train, launch, optimizers, hub, keygen, status, "
+                         "inspect, export; see thinwire --help");
       }
       throw UsageError(std::string(error.what()) + "; see thinwire --help");
     }
     command.log_json = far_->log_json;
-    if (take_far_verb(command)) return command;
+    if (take_other_verb(command)) return command;
     command.json = json_;
     command.print_config = print_config_;
     command.verb = compare_->parsed() ? Verb::compare
@@ -125,6 +127,7 @@ class Parser {
                                       : Verb::optimizers;
     command.site = far_->site;
     command.site.near = near_->near;
+    command.save = save_->save;
     if (command.verb == Verb::train) command.config["run.methods"] = "distro";
     if (!config_file_.empty()) {
       for (auto& [key, value] : read_config_file(config_file_)) command.config[key] = value;
@@ -145,8 +148,8 @@ class Parser {
     CLI::Option* option = nullptr;
   };
 
-  // Verbs of the far link have no run's settings.
-  bool take_far_verb(CommandLine& command) const {
+  // Verbs that have no run's settings.
+  bool take_other_verb(CommandLine& command) const {
     if (far_->wants_hub()) command.verb = Verb::hub;
     if (far_->wants_keygen()) command.verb = Verb::keygen;
     if (far_->wants_status()) command.verb = Verb::status;
@@ -155,6 +158,10 @@ class Parser {
     command.status = far_->status;
     if (near_->wants_launch()) command.verb = Verb::launch;
     command.launch = near_->launch;
+    if (save_->wants_inspect()) command.verb = Verb::inspect;
+    if (save_->wants_export()) command.verb = Verb::exporting;
+    command.inspect = save_->inspect;
+    command.exported = save_->exported;
     return command.verb != Verb::done;
   }
 
@@ -196,6 +203,7 @@ class Parser {
   CLI::App* optimizers_ = nullptr;
   std::unique_ptr<FarFlags> far_;
   std::unique_ptr<NearFlags> near_;
+  std::unique_ptr<SaveFlags> save_;
   std::deque<Value> values_;  // CLI11 keeps references into it
   std::vector<std::string> lrs_;
   std::vector<std::string> sets_;

@@ -4,14 +4,27 @@
 #include <string>
 
 #include "apps/hub_command.h"
+#include "apps/inspect_command.h"
 #include "apps/launch_command.h"
 #include "apps/options.h"
+#include "apps/saving.h"
 #include "apps/site_command.h"
 #include "apps/status_command.h"
 
 namespace thinwire::app {
 
-enum class Verb { compare, train, optimizers, hub, keygen, status, launch, done };
+enum class Verb {
+  compare,
+  train,
+  launch,
+  optimizers,
+  hub,
+  keygen,
+  status,
+  inspect,
+  exporting,
+  done
+};
 
 struct CommandLine {
   Verb verb = Verb::done;  // done: help or version was printed
@@ -23,6 +36,9 @@ struct CommandLine {
   StatusCommand status;
   LaunchCommand launch;
   SiteCommand site;  // of train
+  SaveCommand save;  // likewise
+  InspectCommand inspect;
+  ExportCommand exported;
   std::string keygen_file;
   bool log_json = false;  // of hub and train
 };

@@ -133,6 +133,14 @@ std::string evaluations(const RunOptions& options) {
                      options.eval_windows);
 }
 
+// The results of rounds that are in flight are still to be heard.
+GoOn go_on(const std::optional<Saving>& saving, const RunOptions& options,
+           const OptimizerCatalog& catalog) {
+  if (!saving || !saving->from()) return {};
+  const auto delay = static_cast<std::uint64_t>(traits_of(options.methods.front(), catalog).delay);
+  return {saving->from()->step() - std::min(saving->from()->step(), delay), saving->rounds()};
+}
+
 // A run that fails leaves no half a bar in front of its message.
 struct Wipe {
   Progress& progress;
@@ -146,14 +154,23 @@ struct Wipe {
 
 CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog,
                       const std::string& command, const std::atomic<bool>& stop,
-                      const SiteCommand& site) {
+                      const TrainCommand& train) {
   // Whatever can be refused is refused before the first file or thread is made.
   const Text text = options.data.empty() ? read_kjv() : Text::read(options.data);
   text.require(options.model.context);
+  const SiteCommand& site = train.site;
   check_site(site, options);
+  check_saving(train.save, options);
+  if (site.place && !train.save.dir.empty()) {
+    throw UsageError("--save is not there yet for ranks that are processes; leave it away");
+  }
   const bool first = !site.place || site.place->rank == 0;  // of processes that are ranks
   if (first) check_out_dir(options.out);
-  const auto link = site.site.empty() ? nullptr : dial(site, options, text);
+  std::optional<Saving> saving;
+  if (!train.save.dir.empty())
+    saving.emplace(train.save, options, text, site.site.empty() ? options.sites : 1);
+  const auto link =
+      site.site.empty() ? nullptr : dial(site, options, text, go_on(saving, options, catalog));
   std::optional<OnStop> interrupts;
   std::optional<NearProcess> process;
   if (site.place) {
@@ -186,8 +203,9 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
                                                  std::isfinite(loss) ? fmt::format("{:.3f}", loss)
                                                                      : "not finite"));
       };
-      runs.push_back(run({options, method, seed, text, catalog, show, stop, link.get(),
-                          process ? &*process : nullptr}));
+      runs.push_back(
+          run({options, method, seed, text, catalog, show, stop, link.get(),
+               process ? &*process : nullptr, saving ? &*saving : nullptr, train.save.until}));
       done += options.steps;
     }
     result.model = model_text(options, runs[0].parameters);

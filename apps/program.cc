@@ -11,6 +11,7 @@
 #include "apps/cli.h"
 #include "apps/compare.h"
 #include "apps/hub_command.h"
+#include "apps/inspect_command.h"
 #include "apps/keygen_command.h"
 #include "apps/near_process.h"
 #include "apps/report.h"
@@ -53,6 +54,8 @@ void run(CommandLine command, const OptimizerCatalog& catalog) {
   if (command.verb == Verb::hub) return run_hub(command.hub, stop_flag());
   if (command.verb == Verb::keygen) return run_keygen(command.keygen_file);
   if (command.verb == Verb::status) return run_status(command.status);
+  if (command.verb == Verb::inspect) return run_inspect(command.inspect);
+  if (command.verb == Verb::exporting) return run_export(command.exported);
   if (command.verb == Verb::train && command.site.print_timeouts) {
     check_timeouts(command.site);
     const std::vector<Timeout> timeouts = timeouts_of(command.site);
@@ -71,7 +74,8 @@ void run(CommandLine command, const OptimizerCatalog& catalog) {
     std::cout << options.config;
     return;
   }
-  const CompareResult result = compare(options, catalog, command.text, stop_flag(), command.site);
+  const CompareResult result =
+      compare(options, catalog, command.text, stop_flag(), {command.site, command.save});
   if (command.site.place && command.site.place->rank != 0) return;  // rank 0 reports
   write_report(result, options.out);
   std::cout << (command.json ? summary_json(result) : table(result)) << std::flush;

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "thinwire/error.h"
+#include "thinwire/log.h"
 #include "thinwire/sync.h"
 #include "thinwire/trainer.h"
 #include "transports/loopback.h"
@@ -31,6 +32,8 @@ constexpr std::size_t kGroup = 8;
 constexpr std::chrono::hours kPatience{24};
 
 constexpr std::uint64_t kNever = ~std::uint64_t{0};
+
+const std::string kNothing = "nothing was written";
 
 using Clock = std::chrono::steady_clock;
 
@@ -116,13 +119,15 @@ class Run {
         world_({.sites = sites_,
                 .ranks = job.process == nullptr ? options_.ranks : 1,
                 .deadline = kPatience}),
-        stop_ahead_(traits().delay + 1),
+        end_(job.until > 0 ? std::min(job.until, options_.steps) : options_.steps),
+        traits_(traits_of(job.method, job.catalog)),
+        stop_ahead_(traits_.delay + 1),
         groups_((options_.eval_windows + kGroup - 1) / kGroup),
         ranks_(static_cast<std::size_t>(sites_) * options_.ranks) {
-    for (std::uint64_t step = 0; step < options_.steps; step += options_.eval_every) {
+    for (std::uint64_t step = 0; step < end_; step += options_.eval_every) {
       eval_steps_.push_back(step);
     }
-    eval_steps_.push_back(options_.steps);
+    eval_steps_.push_back(end_);
     losses_.assign(eval_steps_.size(), std::vector<double>(groups_));
     for (RankResult& rank : ranks_) rank.bytes_up.assign(eval_steps_.size(), -1.0);
   }
@@ -137,9 +142,12 @@ class Run {
         }
       }
     }
-    if (failure_) std::rethrow_exception(failure_);
+    if (failure_) end_in_failure();
     if (job_.process != nullptr) hear_other_ranks();
-    if (ranks_[0].steps < options_.steps) throw Interrupted("stopped; nothing was written");
+    if (ranks_[0].steps < end_) {
+      throw Interrupted("stopped; " + (job_.saving ? job_.saving->finish() : kNothing));
+    }
+    if (job_.saving) log_info(job_.saving->finish());
     return result();
   }
 
@@ -163,9 +171,16 @@ class Run {
 
   RankResult& at(int site, int rank) { return ranks_[site * options_.ranks + rank]; }
 
-  Traits traits() const {
-    Settings settings(job_.method.name, job_.method.settings);
-    return job_.catalog.make(job_.method.name, settings)->traits();
+  // A site that lost its hubs, or was stopped while it waited, has saved the step that it was in.
+  [[noreturn]] void end_in_failure() {
+    if (job_.saving) {
+      try {
+        log_info(job_.saving->finish());
+      } catch (const Error& error) {
+        log_warn(error.what());
+      }
+    }
+    std::rethrow_exception(failure_);
   }
 
   void start(std::vector<std::jthread>& threads, int site, int rank) {
@@ -230,9 +245,16 @@ class Run {
                                    .settings = describe(job_.method),
                                    .states = job_.link ? &job_.link->states(rank) : nullptr};
     trainer_options.schedule.peak = job_.method.lr;
+    if (job_.saving && job_.saving->from()) {
+      trainer_options.start = [&](Shard& shard) {
+        return job_.saving->load(site, shard, *optimizer);
+      };
+    }
     Trainer trainer(model, near(site, rank), *optimizer, *sync, trainer_options);
     RankResult& mine = at(site, rank);
     mine.parameters = trainer.layout().trainable_size();
+    mine.steps = trainer.steps_done();
+    std::uint64_t saved = mine.steps;  // on the disk already
 
     for (;;) {
       const std::uint64_t step = trainer.steps_done();
@@ -242,10 +264,15 @@ class Run {
         evaluate(model, trainer, site, rank, evaluation);
         mine.bytes_up[evaluation] = static_cast<double>(sync->traffic().bytes_sent);
       }
-      if (step >= options_.steps || should_stop(step)) break;
+      const bool leaving = step >= end_ || should_stop(step);
+      if (job_.saving && step > saved && (leaving || job_.saving->due(step))) {
+        job_.saving->save({site, rank}, trainer);
+        saved = step;
+      }
+      if (leaving) break;
       const Clock::time_point begin = Clock::now();
       if (job_.link) model.set_part(part_of(site, rank));
-      const StepReport report = trainer.step();
+      const StepReport report = step_of(trainer, {site, rank});
       mine.train_s += seconds_since(begin);
       mine.compute_s += report.compute_s;
       ++mine.steps_here;
@@ -255,6 +282,27 @@ class Run {
     mine.traffic = sync->traffic();
     mine.skipped = trainer.skipped();
     mine.hash = trainer.state_hash();
+  }
+
+  // Who waits in vain saves the step as it is: said, but not heard.
+  StepReport step_of(Trainer& trainer, Seat seat) {
+    try {
+      return trainer.step();
+    } catch (const HubLost&) {
+      save_in_step(trainer, seat);
+      throw;
+    } catch (const Interrupted&) {
+      save_in_step(trainer, seat);
+      throw;
+    }
+  }
+
+  // Others may have missed the end of the last rounds that this site heard.
+  void save_in_step(Trainer& trainer, Seat seat) {
+    if (!job_.saving || !job_.link) return;
+    const std::uint64_t step = trainer.steps_done();
+    const std::uint64_t from = step - std::min<std::uint64_t>(step, 2 * stop_ahead_);
+    job_.saving->save(seat, trainer, job_.link->save_rounds(seat.rank, from));
   }
 
   // Nobody is more than the method's delay ahead of anybody: the first who sees the stop names a
@@ -326,9 +374,9 @@ class Run {
     result.hash = ranks_[0].hash;
     result.parameters = ranks_[0].parameters;
     result.tokens_per_s = static_cast<double>(ranks_[0].steps_here) * options_.batch *
-                          static_cast<double>(options_.model.context) / train_s;
+                          static_cast<double>(options_.model.context) / std::max(train_s, 1e-9);
     result.peak_mb = peak_memory_mb();
-    result.traits = traits();
+    result.traits = traits_;
     return result;
   }
 
@@ -336,6 +384,8 @@ class Run {
   const RunOptions& options_;
   int sites_;  // played in this process
   LoopbackWorld world_;
+  std::uint64_t end_;  // steps
+  Traits traits_;
   std::uint64_t stop_ahead_;  // steps
   std::size_t groups_;
   std::vector<RankResult> ranks_;
@@ -347,6 +397,11 @@ class Run {
 };
 
 }  // namespace
+
+Traits traits_of(const MethodSpec& method, const OptimizerCatalog& catalog) {
+  Settings settings(method.name, method.settings);
+  return catalog.make(method.name, settings)->traits();
+}
 
 RunResult run(const Job& job) { return Run(job).go(); }
 

@@ -10,6 +10,7 @@
 
 #include "apps/near_process.h"
 #include "apps/options.h"
+#include "apps/saving.h"
 #include "models/text.h"
 #include "transports/zmq.h"
 
@@ -45,7 +46,11 @@ struct Job {
   const std::atomic<bool>& stop;   // set: leave at the next common step
   ZmqLink* link = nullptr;         // this process is one site of a run over it; none: all sites
   NearProcess* process = nullptr;  // this process is one rank of the run; none: all ranks
+  Saving* saving = nullptr;        // none: nothing is saved
+  std::uint64_t until = 0;         // leave after that step; 0: after the last one
 };
+
+Traits traits_of(const MethodSpec& method, const OptimizerCatalog& catalog);
 
 // Throws Error when a rank fails or replicas end with different bits, Interrupted after a stop.
 RunResult run(const Job& job);

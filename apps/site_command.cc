@@ -6,6 +6,7 @@
 #include <array>
 #include <sstream>
 #include <string_view>
+#include <utility>
 
 #include "apps/stop.h"
 #include "apps/timeouts_command.h"
@@ -67,8 +68,10 @@ void warn_of_names(const SiteCommand& command) {
 }  // namespace
 
 std::unique_ptr<ZmqLink> dial(const SiteCommand& command, const RunOptions& options,
-                              const Text& text) {
+                              const Text& text, GoOn from) {
   ZmqLinkOptions link;
+  link.first_round = from.first_round;
+  link.rounds = std::move(from.rounds);
   link.hubs = command.hubs;
   link.hub_key = command.hub_key;
   if (!command.keys_file.empty()) link.keys = read_zmq_keys(command.keys_file);

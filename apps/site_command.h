@@ -34,8 +34,13 @@ void check_site(const SiteCommand& command, const RunOptions& options);
 // train on.
 std::string shared_settings(const RunOptions& options, const Text& text);
 
+// Where a saved site goes on, see ZmqLinkOptions.
+struct GoOn {
+  std::uint64_t first_round = 0;
+  std::vector<Bytes> rounds = {};
+};
 // Dials the hub and waits for all sites. Throws Error naming what differs or who did not answer.
 std::unique_ptr<ZmqLink> dial(const SiteCommand& command, const RunOptions& options,
-                              const Text& text);
+                              const Text& text, GoOn from = {});
 
 }  // namespace thinwire::app

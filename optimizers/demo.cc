@@ -73,7 +73,7 @@ Traits Demo::traits() const {
   traits.suggested_lr = 8e-3f;
   traits.states = {{"residual", StateKind::own, StateExtent::coefficients},
                    {"sent", StateKind::own, StateExtent::per_tile,
-                    2 * static_cast<std::size_t>(options_.k) * (options_.delay + 1)}};
+                    2 * static_cast<std::size_t>(options_.k) * (options_.delay + 1), true}};
   if (options_.look_ahead > 0) traits.states.push_back({"look_ahead", StateKind::own});
   traits.form = {.dense = false,
                  .value_bits = options_.bits,

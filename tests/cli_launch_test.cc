@@ -68,10 +68,8 @@ TEST_F(CliLaunch, AKilledRankOfARunIsNamedByTheOthersAndTheLaunch) {
                           " train --method adamw --sites 1 --batch 8 --steps 1000000 --data text"
                           " --eval-every 500000 --eval-windows 8 --set model.layers=1"
                           " --set model.width=64 --set model.context=32";
-  Launch one = script(3, "[ $RANK = 2 ] && echo pid $$ >&2; exec " + run + " --batch 6");
-  std::string said;
+  Launch one = script(3, "[ $RANK = 2 ] && echo $$ > victim; exec " + run + " --batch 6");
   one.signal_when = "loss";
-  one.words[6] = "[ $RANK = 2 ] && echo $$ > victim; exec " + run + " --batch 6";
   one.then = [&] { ::kill(std::stoi(read("victim")), SIGKILL); };
   const Outcome outcome = run_program(one);
   EXPECT_EQ(outcome.code, 128 + SIGKILL) << outcome.err;

@@ -8,7 +8,8 @@
 #include "optimizers/catalog.h"
 #include "src/codec/codec.h"
 #include "src/core/site_math.h"
-#include "tests/support/site_run.h"
+#include "tests/support/saved_run.h"
+#include "tests/support/temporary_directory.h"
 #include "thinwire/error.h"
 
 namespace thinwire::test {
@@ -32,6 +33,12 @@ std::vector<Method> methods() {
 std::string name_of(const Method& method) {
   std::string text = method.name;
   for (const auto& [key, value] : method.settings) text += "_" + key + "_" + value;
+  return text;
+}
+// As SavedRun takes it.
+std::string text_of(const Method& method) {
+  std::string text = method.name;
+  for (const auto& [key, value] : method.settings) text += ":" + key + "=" + value;
   return text;
 }
 void PrintTo(const Method& method, std::ostream* out) { *out << name_of(method); }
@@ -221,6 +228,21 @@ TEST_P(OptimizerSuite, OneSiteOneRankAndTinyModels) {
     run.world.ranks = 3;  // more ranks than tile rows: some shards are empty
     run.world.sites = 2;
     expect_equal_replicas(run_sites(run));
+  }
+}
+
+// 20 steps in one go against 10, saved, and 10 more: parameters, residuals, updates in flight.
+TEST_P(OptimizerSuite, ASavedRunGoesOnWithTheSameBits) {
+  for (const auto& [sites, ranks] : {std::pair{1, 1}, {4, 1}, {2, 2}}) {
+    const TemporaryDirectory dir;
+    SavedRun run{.sites = sites, .ranks = ranks, .method = text_of(GetParam()), .dir = dir.path()};
+    const std::uint64_t whole = run.train(0, 20);
+    EXPECT_NE(whole, 0u);
+    run.train(0, 10, 10);
+    const FoundCheckpoint found = newest_checkpoint(dir.path());
+    ASSERT_TRUE(found.checkpoint);
+    run.checkpoint = &*found.checkpoint;
+    EXPECT_EQ(run.train(10, 20), whole) << sites << " sites of " << ranks << " ranks";
   }
 }
 

@@ -36,6 +36,9 @@ struct ZmqLinkOptions {
   std::chrono::milliseconds connect_timeout{30'000};  // until the first welcome
   std::chrono::milliseconds peer_timeout{10'000};  // silence after which the hub is taken for dead
   std::chrono::milliseconds hub_timeout{120'000};  // without any hub: give up
+  // A run that goes on from a saved state: the results of the rounds before this one are in it.
+  std::uint64_t first_round = 0;
+  std::vector<Bytes> rounds = {};  // by rank: save_rounds of the process before
   // Once set every wait, in the constructor as in the ranks, throws Interrupted within a second.
   const std::atomic<bool>* stop = nullptr;
 };
@@ -58,6 +61,9 @@ class ZmqLink {
   Exchange& exchange(int rank);
   // all_reduce_mean alone: the mean is taken at the hub. Its rounds are numbered like the steps.
   Collective& collective(int rank);
+  // Results of the last closed rounds, from `from` on: with them a site that is started again can
+  // help those that lack them.
+  Bytes save_rounds(int rank, std::uint64_t from) const;
   StateLink& states(int rank);  // for a site that enters late, and for those that have the state
 
  private:

@@ -20,6 +20,7 @@ constexpr int kMessagesAtOnce = 64;  // then sending and timers have their turn
 constexpr double kFlush = 1.0;       // s, for the end of what is said, and a goodbye
 // From the hub: no more than it holds, and what is around it.
 const std::size_t kMessageMax = hub::CoreOptions{}.bytes_max + (64 << 10);
+constexpr std::size_t kLengthBytes = 8;
 constexpr int kLingerMs = 500;                 // then inside ZeroMQ
 constexpr std::chrono::seconds kLookAgain{1};  // a lost wake-up costs no more
 
@@ -35,6 +36,8 @@ ZmqIo::ZmqIo(ZmqLinkOptions options, hub::SiteOptions site)
       site_(std::move(site), now()),
       packs_(static_cast<std::size_t>(options_.ranks)) {
   if (!wake_) throw Error("cannot make an eventfd: the process has no descriptor left");
+  for (std::size_t rank = 0; rank < options_.rounds.size(); ++rank)
+    restore_rounds(options_.rounds[rank], static_cast<int>(rank));
   thread_ = std::jthread([this] { work(); });
 }
 
@@ -144,6 +147,35 @@ RunState ZmqIo::take(int rank, int in_flight) {
     changed_.wait_for(lock, kLookAgain);
   }
   return std::move(taken_[static_cast<std::size_t>(rank)]);
+}
+
+// Each result as a message of the far link, its length before it.
+Bytes ZmqIo::save_rounds(int rank, std::uint64_t from) const {
+  std::lock_guard lock(mutex_);
+  Bytes all;
+  for (hub::Bundle& bundle : site_.rounds().results(static_cast<std::uint32_t>(rank), from)) {
+    const Bytes message = hub::encode(std::move(bundle));
+    for (std::size_t i = 0; i < kLengthBytes; ++i)
+      all.push_back(static_cast<std::byte>(message.size() >> (8 * i)));
+    all.insert(all.end(), message.begin(), message.end());
+  }
+  return all;
+}
+
+void ZmqIo::restore_rounds(ByteView all, int rank) {
+  while (!all.empty()) {
+    std::size_t length = 0;
+    for (std::size_t i = 0; i < kLengthBytes && i < all.size(); ++i)
+      length |= std::to_integer<std::size_t>(all[i]) << (8 * i);
+    const bool fits = all.size() >= kLengthBytes && length <= all.size() - kLengthBytes;
+    Result<hub::Message> message =
+        hub::decode(all.subspan(fits ? kLengthBytes : 0, fits ? length : 0));
+    auto* bundle = message ? std::get_if<hub::Bundle>(&*message) : nullptr;
+    if (!bundle || bundle->slot.part != static_cast<std::uint32_t>(rank))
+      throw Error("the saved rounds of rank " + std::to_string(rank) + " are damaged");
+    site_.rounds().restore(std::move(*bundle));
+    all = all.subspan(kLengthBytes + length);
+  }
 }
 
 void ZmqIo::give_up_replica(const std::string& why) {

@@ -37,12 +37,15 @@ class ZmqIo {
   bool missed(const hub::Slot& slot) const;
 
   bool enters_late() const;
+  // The last closed rounds of the rank, for another process of this site.
+  Bytes save_rounds(int rank, std::uint64_t from) const;
   RunState take(int rank, int in_flight);
   void at_step(int rank, std::uint64_t step, std::function<Bytes()> pack);
   void give_up_replica(const std::string& why);
   Traffic traffic(hub::Kind kind, int rank) const;
 
  private:
+  void restore_rounds(ByteView all, int rank);
   void throw_if_failed() const;  // callers hold mutex_
   void give_state(std::unique_lock<std::mutex>& lock, int rank);
   void wake() const;

@@ -70,6 +70,7 @@ hub::SiteOptions site_options(const ZmqLinkOptions& options, std::uint64_t agree
   site.connect_timeout_s = seconds(options.connect_timeout);
   site.peer_timeout_s = seconds(options.peer_timeout);
   site.hub_timeout_s = seconds(options.hub_timeout);
+  site.first_round = options.first_round;
   hub::Hello hello;
   hello.run = site.run;
   hello.site = site.site;
@@ -180,6 +181,7 @@ class ZmqLink::Body {
     for (int rank = 0; rank < options.ranks; ++rank) {
       exchanges.push_back(std::make_unique<RankExchange>(io, rank));
       collectives.push_back(std::make_unique<RankCollective>(io, rank));
+      collectives.back()->begin_at(options.first_round);
       states.push_back(std::make_unique<RankStates>(io, *collectives.back(), rank));
     }
     io.wait_until_begun();
@@ -198,6 +200,9 @@ int ZmqLink::site() const { return body_->io.site(); }
 int ZmqLink::sites() const { return body_->io.sites(); }
 Exchange& ZmqLink::exchange(int rank) { return *body_->exchanges.at(rank); }
 Collective& ZmqLink::collective(int rank) { return *body_->collectives.at(rank); }
+Bytes ZmqLink::save_rounds(int rank, std::uint64_t from) const {
+  return body_->io.save_rounds(rank, from);
+}
 StateLink& ZmqLink::states(int rank) { return *body_->states.at(rank); }
 
 }  // namespace thinwire

@@ -131,6 +131,28 @@ SharedResult SiteRounds::collect(const Slot& slot) {
   return result;
 }
 
+std::vector<Bundle> SiteRounds::results(std::uint32_t part, std::uint64_t from) const {
+  std::vector<Bundle> all;
+  for (const auto& [key, entry] : rounds_) {
+    if (key.number < from || entry.closed != options_.parts) continue;
+    const Part& one = entry.parts[part];
+    all.push_back(
+        {{{0, key.number, key.phase}, key.kind, part}, all_frames(one, key.kind), one.absent});
+  }
+  return all;
+}
+
+void SiteRounds::restore(Bundle bundle) {
+  Entry& entry = this->entry(bundle.slot);
+  Part& part = entry.parts[bundle.slot.part];
+  if (part.closed) return;
+  for (const SharedFrame& frame : bundle.frames) entry.bytes += frame.bytes.size();
+  part.frames = std::move(bundle.frames);
+  part.absent = std::move(bundle.absent);
+  part.closed = true;
+  ++entry.closed;
+}
+
 // The newest rounds are kept, within the bounds; those that some rank has still to collect always.
 void SiteRounds::forget_old(Kind kind) {
   const auto begin = rounds_.lower_bound(Key{kind, 0, 0});

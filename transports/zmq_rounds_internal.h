@@ -32,6 +32,11 @@ class SiteRounds {
  public:
   explicit SiteRounds(SiteRoundsOptions options) : options_(options), traffic_(2 * options.parts) {}
 
+  // The results of rounds before are in the state that the ranks begin with.
+  void begin_at(std::uint64_t round) {
+    if (round > 0) first_ = round;
+  }
+
   // ---- the ranks' side. Slots are matched by kind, number, phase and part.
 
   void post(const Slot& slot, SharedBytes frame);  // throws Error when far too many rounds are open
@@ -41,6 +46,11 @@ class SiteRounds {
   bool missed(const Slot& slot) const;
   bool too_old(const Slot& slot) const;  // collected by all and no longer kept
   Traffic traffic(Kind kind, std::uint32_t part) const;
+
+  // The results of part `part` of the last closed rounds, from `from` on.
+  std::vector<Bundle> results(std::uint32_t part, std::uint64_t from) const;
+  // A result from before this process, for sites that lack it.
+  void restore(Bundle bundle);
 
   // ---- the hub's side
 

@@ -52,6 +52,7 @@ Site::Site(SiteOptions options, double now)
       hello_at_(now),
       ping_at_(now) {
   TW_CHECK(!options_.hubs.empty());
+  rounds_.begin_at(options_.first_round);
 }
 
 void Site::dial() {

@@ -32,6 +32,7 @@ struct SiteOptions {
   double connect_timeout_s = 30.0;     // until the first welcome
   double peer_timeout_s = 10.0;        // silence after which a hub is taken for dead
   double hub_timeout_s = 120.0;        // without any hub: give up
+  std::uint64_t first_round = 0;       // see ZmqLinkOptions
   std::size_t rounds_kept = 64;
 };
 

@@ -24,6 +24,25 @@ struct Unheard {  // an update of ours that a closed round did not include
   Update update;
 };
 
+// What was said in a round whose result has not been applied yet.
+struct InFlight {
+  Step step;
+  std::uint64_t state_hash = 0;  // of the replica that it was made from; 0 says nothing
+  Update update;
+
+  bool operator==(const InFlight&) const = default;
+};
+
+// Where a rank is in its run; with its shard it is all that going on takes. In the middle of a step
+// that has been said but not heard, the last in flight is of that step.
+struct Progress {
+  std::uint64_t step = 0;             // the next to be done
+  std::uint64_t repaired_before = 0;  // rounds below were said before the last repair
+  std::vector<InFlight> in_flight = {};
+
+  bool spoken() const { return !in_flight.empty() && in_flight.back().step.index == step; }
+};
+
 struct Heard {
   std::vector<Contribution> contributions;  // ascending sites; empty updates are left out
   std::vector<Unheard> unheard;             // to be taken back

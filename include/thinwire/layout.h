@@ -106,4 +106,7 @@ class Layout {
   std::uint64_t hash_ = 0;
 };
 
+// ranks + 1 ascending offsets at which a unit's trainable floats are cut into shards.
+std::vector<std::size_t> unit_cuts(const Layout& layout, int unit, int ranks);
+
 }  // namespace thinwire

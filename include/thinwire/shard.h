@@ -15,25 +15,10 @@
 #include <vector>
 
 #include "thinwire/layout.h"
+#include "thinwire/state_spec.h"
 #include "thinwire/types.h"
 
 namespace thinwire {
-
-// replicated: equal bits on every site, hashed with the parameters. own: differs from site to site
-// (residuals); saved per site.
-enum class StateKind { replicated, own };
-
-// How many floats a state has. elements: one per trainable parameter value, same order as params().
-// coefficients: one per transform coefficient, padding included, tile after tile. per_tile: `count`
-// floats for each tile. whole: `count` floats, the same on every rank of a site.
-enum class StateExtent { elements, coefficients, per_tile, whole };
-
-struct StateSpec {
-  std::string name;
-  StateKind kind = StateKind::own;
-  StateExtent extent = StateExtent::elements;
-  std::size_t count = 1;  // for per_tile and whole
-};
 
 // One tile of the shard: `rows` full rows of `cols` values, `stride` apart, then one row of `tail`
 // values (only in the last tile of a pool). The transform works on height x width, zeros beyond.
@@ -95,12 +80,14 @@ class Shard {
   // Where that tile row of the layout lies.
   ShardRange range(std::size_t tile_row) const;
   int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
 
  private:
   void add_piece(const Block& block, std::size_t index, std::size_t begin, std::size_t end);
 
   const Layout* layout_;
   int rank_;
+  int ranks_;
   std::vector<std::vector<std::size_t>> cuts_;
   std::vector<std::size_t> unit_offsets_;
   std::vector<Tile> tiles_;

@@ -13,6 +13,8 @@ struct Step {
   // Global L2 norm over all shards of the site. In extract: of the site's mean gradient (it differs
   // between sites). In apply: of the mean dense update, for methods that meet by `reduce`; else 0.
   double norm = 0.0;
+
+  bool operator==(const Step&) const = default;
 };
 
 }  // namespace thinwire

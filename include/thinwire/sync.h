@@ -34,8 +34,12 @@ class Sync {
   virtual Heard exchange(const Step& step, int phase, std::uint64_t state_hash, Update mine) = 0;
   // Phase 0 of a missed step: as exchange, with nothing said.
   virtual Heard listen(const Step& step, std::uint64_t state_hash);
-  // The replica is now another site's at the start of `step`: nothing of this site is in flight.
-  virtual void resume(const Step& step) = 0;
+  // Phase 0 of a step that was spoken before the program was started again.
+  virtual Heard hear(const Step& step) = 0;
+  // The run goes on at the start of `step`. Said again is what was in flight; of other rounds that
+  // are still to be heard (the replica may be another site's) nothing is said.
+  virtual void resume(const Step& step, std::vector<InFlight> said) = 0;
+  virtual std::vector<InFlight> in_flight() const { return {}; }
   // Words beside the updates, in a phase of their own and without delay: those of all sites that
   // were in time, ascending. A sync without frames has none.
   virtual std::vector<SiteFrame> tell(const Step&, int /*phase*/, Bytes /*mine*/) { return {}; }
@@ -53,7 +57,8 @@ class AllReduceSync final : public Sync {
   int delay() const override { return 0; }
   bool reduces() const override { return true; }
   Heard exchange(const Step& step, int phase, std::uint64_t state_hash, Update mine) override;
-  void resume(const Step&) override { agreed_ = true; }
+  Heard hear(const Step&) override { return {}; }  // a mean that was not heard is taken again
+  void resume(const Step&, std::vector<InFlight>) override {}
   Traffic traffic() const override { return far_.traffic(); }
   std::vector<std::string> take_complaints() override;
 
@@ -82,20 +87,16 @@ class DelayedSync final : public Sync {
   bool reduces() const override { return false; }
   Heard exchange(const Step& step, int phase, std::uint64_t state_hash, Update mine) override;
   Heard listen(const Step& step, std::uint64_t state_hash) override;
-  void resume(const Step& step) override;
+  Heard hear(const Step& step) override;
+  void resume(const Step& step, std::vector<InFlight> said) override;
+  std::vector<InFlight> in_flight() const override;
   std::vector<SiteFrame> tell(const Step& step, int phase, Bytes mine) override;
   Traffic traffic() const override;
   std::vector<std::string> take_complaints() override;
 
  private:
-  struct Said {
-    Step step;
-    std::uint64_t state_hash;
-    Update update;
-  };
   Round round_of(const Step& step, int phase) const;
-  Heard collect_due(Said said);  // of phase 0: in flight first
-  Heard collect(const Round& round, Said said);
+  Heard collect(const Round& round, InFlight& said);  // `said` is as it was if that throws
   void post(const Round& round, std::uint64_t state_hash, ByteView payload);
   Bytes coded(const Update& update) const;
   void complain(const Round& round, int site, const std::string& why);
@@ -103,7 +104,8 @@ class DelayedSync final : public Sync {
   Exchange& far_;
   Options options_;
   Dialect dialect_;
-  std::deque<Said> in_flight_;  // oldest first, at most `delay` rounds; missed ones are empty
+  std::deque<InFlight>
+      in_flight_;  // oldest first, at most `delay` + 1 rounds; missed ones are empty
   std::vector<std::string> complaints_;
   std::uint64_t refused_ = 0;
 };

@@ -6,7 +6,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,8 @@ struct TrainerOptions {
   // Where the state comes from when this site enters late or falls far behind, and goes to when
   // others do. None: it can do neither.
   StateLink* states = nullptr;
+  // Goes on from a saved state: fills the shard and says where it was (checkpoint.h).
+  std::function<Progress(Shard&)> start = {};
 };
 
 struct StepReport {
@@ -55,7 +59,14 @@ class Trainer {
   StepReport step();
   std::uint64_t steps_done() const;
 
+  // With the shard all that going on takes: between two steps, and after one whose wait for the
+  // others has failed (an exception of collect). Nothing when it failed in the middle of apply.
+  std::optional<Progress> progress() const;
+
   Shard& shard();
+  const Shard& shard() const;
+  // Values of the frozen parameters of a unit, on every rank.
+  ConstFloats frozen(int unit) const;
   const Layout& layout() const;
   // The parameters, for evaluation; leases as in training.
   Units& units();

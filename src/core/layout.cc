@@ -77,6 +77,10 @@ void check_names(const std::vector<ParameterSpec>& parameters) {
   std::set<std::string> seen;
   for (const ParameterSpec& parameter : parameters) {
     if (parameter.name.empty()) throw UsageError("a parameter has no name; give each one a name");
+    if (parameter.name.starts_with("pool.")) {
+      throw UsageError("a parameter is called '" + parameter.name +
+                       "'; names that begin with 'pool.' are those of pooled vectors");
+    }
     if (!seen.insert(parameter.name).second) {
       throw UsageError("two parameters are called '" + parameter.name + "'; names must differ");
     }

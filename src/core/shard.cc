@@ -7,11 +7,9 @@
 #include "thinwire/hash.h"
 
 namespace thinwire {
-namespace {
 
-// Offsets at which a unit is cut for `ranks`: each rank's share ends at the tile-row border nearest
-// above its even part, so that no cut depends on anything but layout and number of ranks.
-std::vector<std::size_t> cut_unit(const Layout& layout, int unit, int ranks) {
+// Each rank's share ends at the tile-row border nearest above its even part.
+std::vector<std::size_t> unit_cuts(const Layout& layout, int unit, int ranks) {
   const std::size_t size = layout.unit_size(unit);
   std::vector<std::size_t> cuts{0};
   for (const TileRow& row : layout.tile_rows()) {
@@ -24,6 +22,8 @@ std::vector<std::size_t> cut_unit(const Layout& layout, int unit, int ranks) {
   cuts.back() = size;
   return cuts;
 }
+
+namespace {
 
 std::size_t extent_of(const StateSpec& spec, const Shard& shard) {
   switch (spec.extent) {
@@ -42,14 +42,14 @@ std::size_t extent_of(const StateSpec& spec, const Shard& shard) {
 }  // namespace
 
 Shard::Shard(const Layout& layout, int rank, int ranks, std::span<const StateSpec> states)
-    : layout_(&layout), rank_(rank), specs_(states.begin(), states.end()) {
+    : layout_(&layout), rank_(rank), ranks_(ranks), specs_(states.begin(), states.end()) {
   if (ranks < 1 || rank < 0 || rank >= ranks) {
     throw UsageError("rank " + std::to_string(rank) + " of " + std::to_string(ranks) +
                      " does not exist; ranks count from 0");
   }
   std::size_t floats = 0;
   for (int unit = 0; unit < layout.units(); ++unit) {
-    cuts_.push_back(cut_unit(layout, unit, ranks));
+    cuts_.push_back(unit_cuts(layout, unit, ranks));
     unit_offsets_.push_back(floats);
     const std::size_t begin = cuts_[unit][rank];
     const std::size_t end = cuts_[unit][rank + 1];

@@ -173,9 +173,10 @@ Round DelayedSync::round_of(const Step& step, int phase) const {
 Heard DelayedSync::exchange(const Step& step, int phase, std::uint64_t state_hash, Update mine) {
   const Round round = round_of(step, phase);
   post(round, state_hash, coded(mine));
-  Said said{step, state_hash, std::move(mine)};
-  if (phase > 0) return collect(round, std::move(said));
-  return collect_due(std::move(said));
+  InFlight said{step, state_hash, std::move(mine)};
+  if (phase > 0) return collect(round, said);
+  in_flight_.push_back(std::move(said));
+  return hear(step);
 }
 
 Bytes DelayedSync::coded(const Update& update) const {
@@ -206,28 +207,36 @@ std::vector<SiteFrame> DelayedSync::tell(const Step& step, int phase, Bytes mine
 
 // The rounds before this step whose results are still to be applied: the others may wait for a word
 // of this site in them, which has nothing to say, and no hash of a replica that it did not have.
-void DelayedSync::resume(const Step& step) {
+void DelayedSync::resume(const Step& step, std::vector<InFlight> said) {
   in_flight_.clear();
   const std::uint64_t delay = std::min<std::uint64_t>(options_.delay, step.index);
-  for (std::uint64_t index = step.index - delay; index < step.index; ++index) {
-    Step before = step;
-    before.index = index;
-    if (!far_.missed(round_of(before, 0))) post(round_of(before, 0), kNoStateHash, coded({}));
-    in_flight_.push_back({before, kNoStateHash, {}});
+  for (std::uint64_t index = step.index - delay; index <= step.index; ++index) {
+    const auto known =
+        std::ranges::find_if(said, [&](const InFlight& one) { return one.step.index == index; });
+    if (index == step.index && known == said.end()) break;
+    InFlight one{step, kNoStateHash, {}};
+    one.step.index = index;
+    if (known != said.end()) one = std::move(*known);
+    const Round round = round_of(one.step, 0);
+    if (!far_.missed(round)) post(round, one.state_hash, coded(one.update));
+    in_flight_.push_back(std::move(one));
   }
 }
 
-Heard DelayedSync::listen(const Step& step, std::uint64_t state_hash) {
-  return collect_due({step, state_hash, {}});
+std::vector<InFlight> DelayedSync::in_flight() const {
+  return {in_flight_.begin(), in_flight_.end()};
 }
 
-Heard DelayedSync::collect_due(Said said) {
-  in_flight_.push_back(std::move(said));
+Heard DelayedSync::listen(const Step& step, std::uint64_t state_hash) {
+  in_flight_.push_back({step, state_hash, {}});
+  return hear(step);
+}
+
+// What is due stays in flight until its result is here: the wait may end with the program.
+Heard DelayedSync::hear(const Step&) {
   if (in_flight_.size() <= static_cast<std::size_t>(options_.delay)) return {};
-  Said due = std::move(in_flight_.front());
+  Heard heard = collect(round_of(in_flight_.front().step, 0), in_flight_.front());
   in_flight_.pop_front();
-  const Round of_due = round_of(due.step, 0);
-  Heard heard = collect(of_due, std::move(due));
   heard.age = options_.delay;
   return heard;
 }
@@ -237,7 +246,7 @@ void DelayedSync::complain(const Round& round, int site, const std::string& why)
                         ": " + why);
 }
 
-Heard DelayedSync::collect(const Round& round, Said said) {
+Heard DelayedSync::collect(const Round& round, InFlight& said) {
   Heard heard;
   bool included = false;
   Replicas replicas;

@@ -79,6 +79,7 @@ class Trainer::Body {
     options_.schedule.validate();
     check_fit(traits_, optimizer, sync, near, options_.sites);
     if (traits_.meeting != Meeting::nothing) sync_.open(dialect());
+    if (options_.start) go_on(options_.start(shard_));
     if (options_.states && options_.states->enters_late()) take_over();
   }
 
@@ -97,11 +98,14 @@ class Trainer::Body {
   std::uint64_t index_ = 0;
   std::uint64_t skipped_ = 0;
   bool took_over_ = false;
+  bool spoken_ = false;                // this step was, before the program was started again
+  bool applying_ = false;              // from what was heard to the end of the step
   std::uint64_t repaired_before_ = 0;  // rounds below were said before the last repair
 
  private:
   Dialect dialect() const;
   StepReport one_step();
+  void go_on(Progress progress);
   void take_over();
   Bytes pack() const;
   bool missed(const Step& step);
@@ -169,13 +173,20 @@ void Trainer::Body::take_over() {
   if (state.bytes.size() < tail) throw Error("the run's state is cut short");
   unpack_replica(ByteView(state.bytes).first(state.bytes.size() - tail), shard_);
   std::memcpy(&repaired_before_, state.bytes.data() + state.bytes.size() - tail, tail);
-  index_ = state.step;
   took_over_ = true;
+  go_on({.step = state.step, .repaired_before = repaired_before_});
+}
+
+void Trainer::Body::go_on(Progress progress) {
+  index_ = progress.step;
+  repaired_before_ = progress.repaired_before;
+  spoken_ = progress.spoken() && traits_.meeting == Meeting::gather;
+  applying_ = false;
   units_.take_from(shard_.params());
   Step step;
   step.index = index_;
   step.sites = options_.sites;
-  if (traits_.meeting != Meeting::nothing) sync_.resume(step);
+  if (traits_.meeting != Meeting::nothing) sync_.resume(step, std::move(progress.in_flight));
 }
 
 StepReport Trainer::Body::one_step() {
@@ -187,7 +198,7 @@ StepReport Trainer::Body::one_step() {
   StepReport report;
   report.index = index_;
   report.lr = step.lr;
-  report.caught_up = missed(step);
+  report.caught_up = missed(step) || spoken_;
   const double cpu = thread_cpu_s();
   Update said = compute(step, report);
 
@@ -199,6 +210,7 @@ StepReport Trainer::Body::one_step() {
     said = apply(step, heard, report);
   }
   report.compute_s = thread_cpu_s() - cpu;
+  applying_ = spoken_ = false;
   ++index_;
   return report;
 }
@@ -254,8 +266,14 @@ Heard Trainer::Body::exchange(const Step& step, int phase, Update mine, StepRepo
   }
   const double wall = wall_s();
   const std::uint64_t state = shard_hash(shard_);
-  heard = report.caught_up && phase == 0 ? sync_.listen(step, state)
-                                         : sync_.exchange(step, phase, state, std::move(mine));
+  if (phase == 0 && spoken_) {
+    heard = sync_.hear(step);
+  } else if (phase == 0 && report.caught_up) {
+    heard = sync_.listen(step, state);
+  } else {
+    heard = sync_.exchange(step, phase, state, std::move(mine));
+  }
+  applying_ = true;
   for (const std::string& complaint : sync_.take_complaints()) log_warn(complaint);
   if (phase == 0) repair(step, heard);
   report.exchange_s += wall_s() - wall;
@@ -307,6 +325,12 @@ Trainer::~Trainer() = default;
 
 StepReport Trainer::step() { return body_->step(); }
 std::uint64_t Trainer::steps_done() const { return body_->index_; }
+std::optional<Progress> Trainer::progress() const {
+  if (body_->applying_) return std::nullopt;
+  return Progress{body_->index_, body_->repaired_before_, body_->sync_.in_flight()};
+}
+ConstFloats Trainer::frozen(int unit) const { return body_->units_.frozen(unit); }
+const Shard& Trainer::shard() const { return body_->shard_; }
 Shard& Trainer::shard() { return body_->shard_; }
 const Layout& Trainer::layout() const { return body_->layout_; }
 Units& Trainer::units() { return body_->units_; }

@@ -19,6 +19,7 @@ class UnitStore final : public Units {
 
   const Layout& layout() const override { return shard_.layout(); }
 
+  ConstFloats frozen(int unit) const { return units_.at(unit).frozen; }
   // From now on weights are gathered from `point`, this rank's floats in the order of params().
   void take_from(ConstFloats point) { point_ = point; }
   // Forgets which gradients of the step were leased; throws what a lease's end could not throw.

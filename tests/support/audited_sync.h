@@ -48,10 +48,12 @@ class AuditedSync final : public Sync {
   Heard listen(const Step& step, std::uint64_t state) override {
     return note(step, sync_->listen(step, state));
   }
-  void resume(const Step& step) override {
+  Heard hear(const Step& step) override { return note(step, sync_->hear(step)); }
+  void resume(const Step& step, std::vector<InFlight> said) override {
     witness_.resumed(step.index);
-    sync_->resume(step);
+    sync_->resume(step, std::move(said));
   }
+  std::vector<InFlight> in_flight() const override { return sync_->in_flight(); }
   Traffic traffic() const override { return sync_->traffic(); }
   std::vector<std::string> take_complaints() override { return sync_->take_complaints(); }
 

@@ -26,7 +26,7 @@ struct Launch {
   std::string output = {};                    // a file that standard output goes into instead
   int signal = 0;  // sent once, as soon as standard error holds signal_when
   std::string signal_when = {};
-  std::function<void()> then = {};  // called when signal_when is there
+  std::function<void()> then = {};  // called when signal_when is there, before the signal
   int patience_s = 60;              // then it is killed and the test fails
 };
 
@@ -136,8 +136,8 @@ inline Outcome run_program(const Launch& launch) {
     if (files[0].revents && !take(out.read, outcome.out)) files[0].fd = -1;
     if (files[1].revents && !take(err.read, outcome.err)) files[1].fd = -1;
     if (to_signal && outcome.err.find(launch.signal_when) != std::string::npos) {
-      if (launch.signal != 0) ::kill(child, launch.signal);
       if (launch.then) launch.then();
+      if (launch.signal != 0) ::kill(child, launch.signal);
       begin = Clock::now();
       to_signal = false;
     }

@@ -26,6 +26,8 @@ struct SiteRunOptions {
   // Called by every rank before each step.
   std::function<void(Trainer&, LoopbackWorld&, int site, int rank)> before_step = {};
   std::function<void(Trainer&, int site, int rank)> at_end = {};
+  // Where a rank goes on from; none: it begins.
+  std::function<Progress(Shard&, Optimizer&, int site)> start = {};
 };
 
 struct RankOutcome {
@@ -67,12 +69,15 @@ inline std::vector<RankOutcome> run_sites(const SiteRunOptions& options) {
     const auto optimizer = options.optimizer();
     const auto sync = sync_for(optimizer->traits(), world, site, rank);
     const auto model = options.model(site, rank);
+    TrainerOptions of_trainer{.schedule = options.schedule,
+                              .sites = options.world.sites,
+                              .chunking = options.chunking};
+    if (options.start) {
+      of_trainer.start = [&](Shard& shard) { return options.start(shard, *optimizer, site); };
+    }
     try {
-      Trainer trainer(*model, world.near(site, rank), *optimizer, *sync,
-                      {.schedule = options.schedule,
-                       .sites = options.world.sites,
-                       .chunking = options.chunking});
-      for (std::uint64_t step = 0; step < options.steps; ++step) {
+      Trainer trainer(*model, world.near(site, rank), *optimizer, *sync, of_trainer);
+      while (trainer.steps_done() < options.steps) {
         if (options.before_step) options.before_step(trainer, world, site, rank);
         outcomes[i].reports.push_back(trainer.step());
       }

@@ -1,0 +1,151 @@
+#include "apps/saving.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+#include "thinwire/error.h"
+#include "thinwire/hash.h"
+#include "thinwire/log.h"
+
+namespace thinwire::app {
+namespace {
+
+// A machine's own affair, or what may change between two halves of a run.
+constexpr std::array<std::string_view, 11> kFree{
+    "run.data",  "run.out",   "run.threads", "run.link",    "run.eval_every", "run.eval_windows",
+    "run.sites", "run.ranks", "run.seeds",   "run.methods", "model.recompute"};
+constexpr const char* kSteps = "run.steps";
+
+}  // namespace
+
+void check_saving(const SaveCommand& command, const RunOptions& options) {
+  if (command.dir.empty()) {
+    if (command.resume) throw UsageError("--resume needs --save DIR, where the run was saved");
+    if (command.every > 0) throw UsageError("--save-every needs --save DIR");
+  } else if (options.seeds != 1) {
+    throw UsageError("--save keeps one run; leave --seeds away");
+  }
+  if (command.until > options.steps) {
+    throw UsageError(fmt::format("--until {} is beyond the last step, {}; see --steps",
+                                 command.until, options.steps));
+  }
+  if (command.keep < 1) throw UsageError("--keep must be 1 or more");
+  if (command.residuals != "fold" && command.residuals != "drop") {
+    throw UsageError("--residuals is fold or drop, not '" + command.residuals + "'");
+  }
+}
+
+RunSettings settings_to_keep(const RunOptions& options, const Text& text) {
+  RunSettings settings;
+  std::string section;
+  std::istringstream lines(options.config);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("[")) section = line.substr(1, line.find(']') - 1);
+    const std::size_t equals = line.find(" = ");
+    if (equals == std::string::npos) continue;
+    const std::string name = section + "." + line.substr(0, equals);
+    if (std::ranges::find(kFree, name) == kFree.end()) settings[name] = line.substr(equals + 3);
+  }
+  settings["method"] = options.methods.front().name;
+  const ByteView bytes = std::as_bytes(text.bytes());
+  settings["text"] = fmt::format("{} bytes, hash {:016x}", bytes.size(), hash64(bytes));
+  return settings;
+}
+
+Saving::Saving(const SaveCommand& command, const RunOptions& options, const Text& text,
+               int saved_sites)
+    : dir_(command.dir),
+      every_(command.every > 0 ? command.every : static_cast<std::uint64_t>(options.eval_every)),
+      saved_sites_(saved_sites),
+      sites_(options.sites),
+      ranks_(options.ranks),
+      residuals_(command.residuals == "drop" ? Residuals::drop : Residuals::fold) {
+  const RunSettings settings = settings_to_keep(options, text);
+  CheckpointOptions writing{.dir = dir_,
+                            .run = settings,
+                            .sites = options.sites,
+                            .saved_sites = saved_sites,
+                            .ranks = options.ranks,
+                            .ranks_here = options.ranks,
+                            .keep_last = command.keep,
+                            .keep_every = command.keep_every};
+  writer_.emplace(std::move(writing));  // holds the directory before a look at what is in it
+  const FoundCheckpoint found = newest_checkpoint(dir_);
+  if (!command.resume) {
+    if (!list_checkpoints(dir_).empty()) {
+      throw UsageError("--save " + dir_ + " holds a run already; give --resume to go on with it, " +
+                       "or another directory");
+    }
+    return;
+  }
+  for (const std::string& skipped : found.skipped) log_warn("cannot use " + skipped);
+  if (!found.checkpoint) {
+    if (!found.skipped.empty()) {
+      throw UsageError("--save " + dir_ + " holds no checkpoint that can be used; choose another " +
+                       "directory, or move what is there away to begin anew");
+    }
+    log_info("nothing is saved in " + dir_ + " yet; the run begins");
+    return;
+  }
+  RunSettings saved = found.checkpoint->run();
+  RunSettings here = settings;
+  if (saved[kSteps] != here[kSteps]) {
+    log_warn("the schedule spans " + here[kSteps] + " steps now, " + saved[kSteps] + " before");
+  }
+  for (const char* of_schedule : {kSteps, "schedule.warmup"}) {
+    saved.erase(of_schedule);
+    here.erase(of_schedule);
+  }
+  if (const std::string why = difference(saved, here); !why.empty()) {
+    throw UsageError("--save " + dir_ + " holds another run: " + why +
+                     "; give the same settings or another directory");
+  }
+  found_ = found.checkpoint;
+  log_info(fmt::format("goes on at step {} from {}", found_->step(), found_->path().string()));
+  if (command.until > 0 && command.until < found_->step()) {
+    throw UsageError(fmt::format("--until {} is behind step {}, where the run goes on",
+                                 command.until, found_->step()));
+  }
+  if (found_->sites() != sites_) {
+    const bool drop = residuals_ == Residuals::drop;
+    log_warn(
+        fmt::format("saved with {} sites, {} now: {}", found_->sites(), sites_,
+                    found_->sites() > sites_
+                        ? (drop ? "residuals of those that are gone are lost (--residuals drop)"
+                                : "residuals of those that are gone are folded into the others")
+                        : (drop ? "the new ones owe nothing (--residuals drop)"
+                                : "the new ones owe what the others owe in the mean")));
+  }
+}
+
+Progress Saving::load(int site, Shard& shard, Optimizer& optimizer) const {
+  return found_->load(
+      {.site = site, .saved_sites = saved_sites_, .sites = sites_, .residuals = residuals_}, shard,
+      optimizer);
+}
+
+void Saving::save(Seat seat, const Trainer& trainer, Bytes link) {
+  writer_->save(seat, trainer, std::move(link));
+}
+
+std::vector<Bytes> Saving::rounds() const {
+  std::vector<Bytes> all;
+  for (int rank = 0; found_ && rank < ranks_; ++rank)
+    all.push_back(found_->link({0, rank}, ranks_));
+  return all;
+}
+
+std::string Saving::finish() {
+  writer_->flush();
+  const std::optional<std::uint64_t> step = writer_->published();
+  if (!step) return "nothing was saved yet";
+  return fmt::format("saved at step {} in {}; --resume goes on from there", *step, dir_);
+}
+
+}  // namespace thinwire::app

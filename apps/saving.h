@@ -1,0 +1,61 @@
+// What `thinwire train --save DIR` keeps and goes on from.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/options.h"
+#include "models/text.h"
+#include "thinwire/checkpoint.h"
+#include "thinwire/checkpoint_writer.h"
+
+namespace thinwire::app {
+
+struct SaveCommand {
+  std::string dir;          // empty: nothing is saved
+  std::uint64_t every = 0;  // steps; 0: as often as evaluations
+  int keep = 3;
+  std::uint64_t keep_every = 0;
+  bool resume = false;
+  std::string residuals = "fold";
+  std::uint64_t until = 0;  // leave after that step; 0: all of them
+};
+
+// Throws UsageError for flags that make no sense together.
+void check_saving(const SaveCommand& command, const RunOptions& options);
+
+// Everything of a run that must be the same to go on from its checkpoints. The number of sites and
+// ranks may differ, and the number of steps.
+RunSettings settings_to_keep(const RunOptions& options, const Text& text);
+
+// Of one process. Used by all of its ranks' threads.
+class Saving {
+ public:
+  // `saved_sites`: all of the run, or one. Says from where it goes on, and what was skipped. Throws
+  // UsageError when the directory holds another run, or one that nobody asked to go on with.
+  Saving(const SaveCommand& command, const RunOptions& options, const Text& text, int saved_sites);
+
+  const Checkpoint* from() const { return found_ ? &*found_ : nullptr; }
+  Progress load(int site, Shard& shard, Optimizer& optimizer) const;
+  bool due(std::uint64_t step) const { return step % every_ == 0; }
+  // Every rank; a step's state is saved once.
+  // `link`: what the far link gives to be kept, see ZmqLink::save_rounds.
+  void save(Seat seat, const Trainer& trainer, Bytes link = {});
+  std::vector<Bytes> rounds() const;  // likewise, by rank
+  // Where the run can be gone on with, "saved at step 300 in DIR; ...", once the disk has it.
+  std::string finish();
+
+ private:
+  const std::string dir_;
+  const std::uint64_t every_;
+  const int saved_sites_;
+  const int sites_;
+  const int ranks_;
+  const Residuals residuals_;
+  std::optional<Checkpoint> found_;
+  std::optional<CheckpointWriter> writer_;
+};
+
+}  // namespace thinwire::app

@@ -1,0 +1,28 @@
+// Updates in flight, as they are saved and as another number of ranks needs them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/core/checkpoint_parts.h"
+#include "src/core/checkpoint_tensors.h"
+#include "thinwire/heard.h"
+
+namespace thinwire {
+
+struct SavedFlight {
+  std::string name;   // "flight/STEP"
+  std::string about;  // the step, as JSON
+  Bytes bytes;        // the update, as the codec writes it
+};
+
+std::vector<SavedFlight> save_flights(const Layout& layout, PartOf part,
+                                      const std::vector<InFlight>& in_flight);
+// Oldest first. Refuses what cannot be.
+Result<std::vector<InFlight>> load_flights(const Layout& layout, PartOf part,
+                                           const TensorFile& file);
+
+// The updates of all ranks of a site for one step, cut for another number of ranks.
+Update recut(const Layout& layout, const std::vector<const Update*>& by_rank, PartOf part);
+
+}  // namespace thinwire

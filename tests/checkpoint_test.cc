@@ -1,0 +1,252 @@
+// Checkpoints of real runs over loopback: going on from them, what is wrong with damaged ones, and
+// what is kept. Every method's round trip is in optimizer_suite_test.
+#include "thinwire/checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "optimizers/catalog.h"
+#include "src/core/checkpoint_manifest.h"
+#include "src/core/checkpoint_tensors.h"
+#include "tests/support/saved_run.h"
+#include "tests/support/temporary_directory.h"
+
+namespace thinwire::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CheckpointDir : public testing::Test {
+ protected:
+  const fs::path& dir() const { return temporary_.path(); }
+  SavedRun run(int sites, int ranks, const std::string& method = "distro:delay=1") const {
+    return SavedRun{.sites = sites, .ranks = ranks, .method = method, .dir = dir()};
+  }
+  fs::path step(std::uint64_t number) const {
+    const std::string digits = std::to_string(number);
+    return dir() / ("step-" + std::string(10 - digits.size(), '0') + digits);
+  }
+  std::string why_not(const fs::path& path) const {
+    const Result<Checkpoint> opened = Checkpoint::open(path);
+    return opened ? "" : opened.why();
+  }
+
+ private:
+  TemporaryDirectory temporary_;
+};
+
+TEST_F(CheckpointDir, AreReadForAnyNumberOfRanks) {
+  const std::uint64_t whole = run(2, 4).train(0, 12);
+  run(2, 4).train(0, 6, 6);
+  const FoundCheckpoint found = newest_checkpoint(dir());
+  ASSERT_TRUE(found.checkpoint);
+  EXPECT_EQ(found.checkpoint->step(), 6u);
+  const std::uint64_t at_six = run(2, 4).train(0, 6);
+  for (const int ranks : {1, 2, 3, 4, 8}) {
+    SavedRun other = run(2, ranks);
+    other.checkpoint = &*found.checkpoint;
+    EXPECT_EQ(other.train(6, 6), at_six) << ranks << " ranks: the replicated state";
+    EXPECT_EQ(other.train(6, 12), whole) << ranks << " ranks: residuals and what is in flight";
+  }
+}
+
+TEST_F(CheckpointDir, FoldResidualsOfSitesThatAreGone) {
+  run(4, 2, "distro").train(0, 5, 5);
+  const FoundCheckpoint found = newest_checkpoint(dir());
+  const std::vector<double> before = run(4, 2, "distro").residuals(&*found.checkpoint);
+  ASSERT_EQ(before.size(), 4u);
+  const double mean = (before[0] + before[1] + before[2] + before[3]) / 4;
+  const double scale = std::abs(mean) + 1.0;
+  for (const int sites : {1, 2, 3, 6}) {
+    const std::vector<double> after = run(sites, 1, "distro").residuals(&*found.checkpoint);
+    double sum = 0.0;
+    for (const double one : after) sum += one;
+    EXPECT_NEAR(sum / sites, sites > 4 ? (4 * mean + (sites - 4) * mean) / sites : mean,
+                1e-4 * scale)
+        << sites << " sites: the mean of what is owed stays";
+  }
+  SavedRun dropping = run(2, 1, "distro");
+  dropping.residuals_rule = Residuals::drop;
+  const std::vector<double> dropped = dropping.residuals(&*found.checkpoint);
+  EXPECT_EQ(dropped[0], before[0]);
+  EXPECT_EQ(dropped[1], before[1]);
+}
+
+TEST_F(CheckpointDir, TakeBackWhatWasInFlightBetweenOtherSites) {
+  run(3, 2, "distro:delay=2").train(0, 7, 7);
+  const FoundCheckpoint found = newest_checkpoint(dir());
+  SavedRun fewer = run(2, 1, "distro:delay=2");
+  fewer.checkpoint = &*found.checkpoint;
+  EXPECT_NE(fewer.train(7, 20), 0u) << "goes on, and replicas stay equal";
+}
+
+TEST_F(CheckpointDir, SayWhatIsWrongWithThem) {
+  run(1, 2, "adamw").train(0, 3, 3);
+  const std::string name = "site-0.rank-1.safetensors";
+  const fs::path file = step(3) / name;
+  const std::string whole = content_of(file);
+  const std::string size = std::to_string(whole.size());
+  const auto damaged = [&](const std::string& content) {
+    put(file, content);
+    std::string why = why_not(step(3));
+    EXPECT_NE(why.find(name), std::string::npos) << why;
+    return why;
+  };
+  const auto says = [](const std::string& why, const std::vector<std::string>& words) {
+    for (const std::string& word : words) EXPECT_NE(why.find(word), std::string::npos) << why;
+  };
+  says(damaged(""), {"at least 8 bytes expected, 0 found"});
+  says(damaged(whole.substr(0, 100)), {"cut short in its header", "100 found"});
+  says(damaged(whole.substr(0, whole.size() / 2)),
+       {"cut short in its data", size + " bytes expected"});
+  says(damaged(whole.substr(0, whole.size() - 1)),
+       {size, std::to_string(whole.size() - 1) + " found"});
+  says(damaged(whole + "x"), {"too long", size, std::to_string(whole.size() + 1) + " found"});
+  std::string flipped = whole;
+  flipped[whole.size() - 100] ^= 4;
+  says(damaged(flipped), {"tensor states/", "checksum", "expected", "found"});
+  flipped = whole;
+  flipped[20] ^= 1;
+  EXPECT_NE(damaged(flipped), "");
+  put(file, whole);
+  EXPECT_EQ(why_not(step(3)), "");
+  fs::remove(file);
+  says(why_not(step(3)), {name, "missing"});
+}
+
+TEST_F(CheckpointDir, EveryFlippedBitOfAManifestAndEveryCutIsNoticed) {
+  run(1, 1, "sgd").train(0, 2, 2);
+  const fs::path file = step(2) / kManifestName;
+  const std::string whole = content_of(file);
+  for (std::size_t at = 0; at < whole.size(); at += 7) {
+    std::string flipped = whole;
+    flipped[at] ^= static_cast<char>(1 << (at % 7));
+    put(file, flipped);
+    const Result<Checkpoint> opened = Checkpoint::open(step(2));
+    // Blanks between words say nothing.
+    if (!opened) continue;
+    EXPECT_EQ(nlohmann::json::parse(flipped), nlohmann::json::parse(whole)) << at;
+  }
+  for (std::size_t size = 0; size + 2 < whole.size(); size += 11) {
+    put(file, whole.substr(0, size));
+    EXPECT_NE(why_not(step(2)), "") << size;
+  }
+}
+
+TEST_F(CheckpointDir, OfANewerFormatOrWithOtherKeysAreRefusedByName) {
+  run(1, 1, "sgd").train(0, 2, 2);
+  const fs::path file = step(2) / kManifestName;
+  const auto whole = nlohmann::json::parse(content_of(file));
+  auto newer = whole;
+  newer["version"] = 2;
+  put(file, newer.dump());
+  EXPECT_NE(why_not(step(2)).find("newer thinwire: format 2"), std::string::npos);
+  auto missing = whole;
+  missing.erase("sites");
+  put(file, missing.dump());
+  EXPECT_NE(why_not(step(2)).find("'sites' is missing"), std::string::npos);
+  auto unknown = whole;
+  unknown["more"] = 1;
+  put(file, unknown.dump());
+  EXPECT_NE(why_not(step(2)).find("'more' is unknown"), std::string::npos);
+}
+
+TEST_F(CheckpointDir, TheNewestValidOneIsTakenAndTheOthersAreNamed) {
+  SavedRun saved = run(1, 1, "adamw");
+  saved.train(0, 6, 2);
+  ASSERT_EQ(list_checkpoints(dir()).size(), 3u);
+  const fs::path file = step(6) / "site-0.rank-0.safetensors";
+  put(file, content_of(file).substr(0, 1000));
+  fs::create_directory(dir() / "step-0000000099.partial");
+  fs::create_directory(dir() / "step-what");
+  const FoundCheckpoint found = newest_checkpoint(dir());
+  ASSERT_TRUE(found.checkpoint);
+  EXPECT_EQ(found.checkpoint->step(), 4u);
+  ASSERT_EQ(found.skipped.size(), 1u);
+  EXPECT_NE(found.skipped[0].find("step-0000000006"), std::string::npos) << found.skipped[0];
+}
+
+TEST_F(CheckpointDir, TheLastOnesAndEveryNthAreKept) {
+  SavedRun saved = run(1, 1, "sgd");
+  saved.keep_last = 2;
+  saved.keep_every = 4;
+  saved.train(0, 11, 1);
+  std::vector<std::string> names;
+  for (const fs::path& path : list_checkpoints(dir())) names.push_back(path.filename().string());
+  EXPECT_EQ(names, (std::vector<std::string>{"step-0000000011", "step-0000000010",
+                                             "step-0000000008", "step-0000000004"}));
+}
+
+TEST_F(CheckpointDir, OfAnotherModelOrOptimizerAreRefusedByName) {
+  run(1, 1, "adamw").train(0, 2, 2);
+  const FoundCheckpoint found = newest_checkpoint(dir());
+  const auto refusal = [&](SavedRun other) {
+    other.checkpoint = &*found.checkpoint;
+    try {
+      other.train(2, 3);
+    } catch (const UsageError& error) {
+      return std::string(error.what());
+    }
+    return std::string("none");
+  };
+  SavedRun other = run(1, 1, "adamw");
+  other.parameters = awkward_parameters();
+  other.parameters[1].shape = {71};
+  EXPECT_NE(refusal(other).find("parameter 1 is 'bias' [70] of unit 0 there and 'bias' [71]"),
+            std::string::npos)
+      << refusal(other);
+  EXPECT_NE(refusal(run(1, 1, "distro")).find("its states are m v t"), std::string::npos);
+}
+
+TEST_F(CheckpointDir, ADirectoryIsHeldByOneRun) {
+  CheckpointWriter first({.dir = dir()});
+  try {
+    CheckpointWriter second({.dir = dir()});
+    FAIL() << "two runs save into one directory";
+  } catch (const UsageError& error) {
+    EXPECT_NE(std::string(error.what()).find("another run saves into"), std::string::npos);
+  }
+}
+
+TEST_F(CheckpointDir, AFileInTheWayIsNamed) {
+  put(dir() / "file", "x");
+  EXPECT_THROW(CheckpointWriter({.dir = dir() / "file"}), UsageError);
+}
+
+TEST_F(CheckpointDir, HoldFrozenAndEmptyParametersToo) {
+  run(1, 3, "adamw").train(0, 2, 2);
+  const FoundCheckpoint found = newest_checkpoint(dir());
+  const ToyModel model({});
+  for (std::size_t i = 0; i < awkward_parameters().size(); ++i) {
+    const ParameterSpec spec = awkward_parameters()[i];
+    const std::vector<float> values = found.checkpoint->parameter(spec.name);
+    std::vector<float> first(values.size());
+    model.initialize(i, 1, first);
+    EXPECT_EQ(spec.name == "frozen" || spec.name == "empty", values == first) << spec.name;
+  }
+}
+
+TEST_F(CheckpointDir, ThatCannotBeWrittenLeaveTheOlderOnes) {
+  SavedRun saved = run(1, 1, "adamw");
+  saved.train(0, 2, 2);
+  // Something that cannot be replaced lies where the next one is written.
+  fs::create_directories(step(3).string() + ".partial");
+  SavedRun next = saved;
+  next.before_save = [&] { put(step(3).string() + ".partial", ""); };
+  EXPECT_THROW(next.train(0, 3, 3), std::exception);
+  const FoundCheckpoint found = newest_checkpoint(dir());
+  ASSERT_TRUE(found.checkpoint);
+  EXPECT_EQ(found.checkpoint->step(), 2u);
+}
+
+TEST(Difference, NamesTheFirstSettingThatDiffers) {
+  EXPECT_EQ(difference({{"a", "1"}, {"b", "2"}}, {{"a", "1"}, {"b", "2"}}), "");
+  EXPECT_EQ(difference({{"a", "1"}, {"b", "2"}}, {{"a", "1"}, {"b", "3"}}),
+            "b is 2 there and 3 here");
+  EXPECT_EQ(difference({{"a", "1"}}, {}), "a is 1 there and missing here");
+}
+
+}  // namespace
+}  // namespace thinwire::test
