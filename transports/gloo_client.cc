@@ -11,6 +11,7 @@
 #include "transports/descriptor_internal.h"
 #include "transports/gloo_socket_internal.h"
 #include "transports/gloo_store_internal.h"
+#include "transports/zmq_address_internal.h"
 
 namespace thinwire::near {
 namespace {
@@ -112,8 +113,7 @@ class StoreClient final : public KeyStore {
     ::getsockname(socket_.number(), reinterpret_cast<sockaddr*>(&address), &size);
     ::getnameinfo(reinterpret_cast<sockaddr*>(&address), size, text, sizeof text, nullptr, 0,
                   NI_NUMERICHOST);
-    const std::string found = text;
-    return found.starts_with("::ffff:") ? found.substr(7) : found;
+    return plain_ip(text);
   }
 
  private:

@@ -16,6 +16,7 @@
 #include "transports/descriptor_internal.h"
 #include "transports/gloo_socket_internal.h"
 #include "transports/gloo_store_internal.h"
+#include "transports/zmq_address_internal.h"
 
 namespace thinwire::near {
 namespace {
@@ -118,7 +119,7 @@ struct StoreServer::Body {
       if (connections.size() >= kConnectionsMax) continue;
       Connection& one = connections.emplace_back();
       one.socket = std::move(socket);
-      one.peer = text_of(address);
+      one.peer = plain_ip(text_of(address));
       one.since = Clock::now();
       one.out = greeting();
     }

@@ -77,7 +77,11 @@ Result<std::optional<std::string>> take_greeting(std::string& bytes) {
   }
   const std::string other = bytes.substr(kGreetingFixed, size);
   if (size == 0 || size > kVersionMax || !plain(other)) return Taken::refuse("it is no thinwire");
-  if (bytes.compare(0, sizeof kProtocol - 1, kProtocol) != 0 || other != version()) {
+  const bool speaks = bytes.compare(0, sizeof kProtocol - 1, kProtocol) == 0;
+  if (!speaks && other == version()) {
+    return Taken::refuse("it speaks another protocol; install the same build everywhere");
+  }
+  if (!speaks || other != version()) {
     return Taken::refuse("it runs thinwire " + other + ", this one is " + version() +
                          "; install the same version everywhere");
   }
