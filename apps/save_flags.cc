@@ -15,6 +15,10 @@ SaveFlags::SaveFlags(CLI::App& app, CLI::App& train)
                    "Of sites that no longer exist: fold into the others, or drop (fold)");
   train.add_option("--until", save.until,
                    "Leave after that step; the schedule spans --steps all the same");
+  for (const char* flag :
+       {"--save", "--save-every", "--keep", "--keep-every", "--residuals", "--until"}) {
+    train.get_option(flag)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
   inspect_verb_->add_option("DIR", inspect.dir, "Of a run, or one checkpoint in it")->required();
   inspect_verb_->add_flag("--json", inspect.json, "Print it as JSON");
   export_verb_->add_option("DIR", exported.dir, "Of a run (its newest one), or one checkpoint")

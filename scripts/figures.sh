@@ -38,6 +38,10 @@ far_flip             | <= 2    | rounds        | until a flipped bit of a parame
 far_strangers        | <= 0    | failures      | strangers not refused within 2 s with the difference named at both ends
 gloo_near            | >= 0.9  | ratio         | time of Gloo called directly over that of ours, reduce-scatter and all-gather of 64 MB, 2 and 4 processes
 gloo_faults          | <= 0    | reports       | kill -9 or SIGSTOP of a rank: reports later than 3.5 s or without rank and operation
+checkpoint_stall     | <= 1.5  | ratio         | time that saving 100 MB of state takes from training over that of one copy
+checkpoint_resume    | <= 0    | methods       | methods for which 100 steps, saved, and 100 more differ from 200, 4 sites
+checkpoint_reshard   | <= 0    | failures      | saved by 4 ranks, gone on with by 1, 2, 3 and 8: other bits
+checkpoint_kill      | <= 0    | failures      | kill -9 at 50 random moments while saving: nothing valid, older, or other bits
 build_time           | <= 600  | s             | configuring and building release from nothing, without ccache
 test_time            | <= 600  | s             | all tests of release
 LIST
@@ -51,6 +55,7 @@ measure() {
       run_json value figures_bench "$1"
       ;;
     far_throughput | far_dense) run_json value far_bench "$1" ;;
+    checkpoint_*) run_json value checkpoint_bench "$1" ;;
     far_*) run_json value far_faults_bench "$1" ;;
     gloo_*) run_json value gloo_bench "$1" ;;
     extract_vs_plain) run_json ratio_plain extract_bench --json ;;

@@ -122,29 +122,42 @@ std::string part_file(int site, int rank) {
   return "site-" + std::to_string(site) + ".rank-" + std::to_string(rank) + ".safetensors";
 }
 
-void write_manifest(const std::filesystem::path& dir, const Manifest& manifest) {
+std::string to_text(const Manifest& manifest) {
   json all = to_json(manifest);
   all["checksum"] = checksum(all);
-  const std::string text = all.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+  return all.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+void write_manifest(const std::filesystem::path& dir, const Manifest& manifest) {
+  const std::string text = to_text(manifest);
   const ByteView piece = std::as_bytes(std::span(text));
   write_file(dir / kManifestName, {&piece, 1});
 }
 
+namespace {
+
+Result<Manifest> refuse(const std::string& why) {
+  return Result<Manifest>::refuse(std::string(kManifestName) + ": " + why);
+}
+
+}  // namespace
+
 Result<Manifest> read_manifest(const std::filesystem::path& dir) {
-  const auto refuse = [](const std::string& why) {
-    return Result<Manifest>::refuse(std::string(kManifestName) + ": " + why);
-  };
   const FileHandle file = open_file(dir / kManifestName);
   if (!file) return refuse("is missing or cannot be read");
   const std::uint64_t size = size_of(file);
   if (size > kManifestMax) return refuse("is larger than any manifest");
   std::string text(size, '\0');
   if (!read_at(file, 0, std::as_writable_bytes(std::span(text)))) return refuse("cannot be read");
+  return parse_manifest(text);
+}
+
+Result<Manifest> parse_manifest(const std::string& text) {
   json all = json::parse(text, nullptr, false);
   if (!all.is_object()) {
-    return refuse(size == 0
-                      ? "is cut short: 0 bytes found"
-                      : "is damaged: no JSON object, " + std::to_string(size) + " bytes found");
+    return refuse(text.empty() ? "is cut short: 0 bytes found"
+                               : "is damaged: no JSON object, " + std::to_string(text.size()) +
+                                     " bytes found");
   }
   try {
     if (!all.contains("format") || all["format"] != kFormat)

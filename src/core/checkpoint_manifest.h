@@ -32,7 +32,9 @@ struct Manifest {
 // "site-0.rank-1.safetensors"
 std::string part_file(int site, int rank);
 
+std::string to_text(const Manifest& manifest);
 void write_manifest(const std::filesystem::path& dir, const Manifest& manifest);
+Result<Manifest> parse_manifest(const std::string& text);
 Result<Manifest> read_manifest(const std::filesystem::path& dir);
 
 }  // namespace thinwire
