@@ -208,6 +208,7 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
                process ? &*process : nullptr, saving ? &*saving : nullptr, train.save.until}));
       done += options.steps;
     }
+    result.unsaved = runs.back().unsaved;
     result.model = model_text(options, runs[0].parameters);
     result.ring_bytes = ring_bytes(runs[0].parameters, options.sites);
     result.methods.push_back(summarize(options, method, runs));

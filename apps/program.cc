@@ -80,6 +80,7 @@ void run(CommandLine command, const OptimizerCatalog& catalog) {
   write_report(result, options.out);
   std::cout << (command.json ? summary_json(result) : table(result)) << std::flush;
   std::cerr << "report: " << (options.out / "report.html").string() << "\n";
+  if (!result.unsaved.empty()) throw Error(result.unsaved);
 }
 
 // Messages come and go: their memory is not given back to the system each time, fresh pages cost

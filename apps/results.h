@@ -43,6 +43,7 @@ struct MethodResult {
 };
 
 struct CompareResult {
+  std::string unsaved;                // see RunResult
   std::vector<MethodResult> methods;  // in the order asked for
   std::string config;                 // resolved configuration, TOML text
   std::string command;                // how to run it again

@@ -147,8 +147,9 @@ class Run {
     if (ranks_[0].steps < end_) {
       throw Interrupted("stopped; " + (job_.saving ? job_.saving->finish() : kNothing));
     }
-    if (job_.saving) log_info(job_.saving->finish());
-    return result();
+    RunResult result = this->result();
+    if (job_.saving) result.unsaved = save_the_last();
+    return result;
   }
 
  private:
@@ -173,14 +174,18 @@ class Run {
 
   // A site that lost its hubs, or was stopped while it waited, has saved the step that it was in.
   [[noreturn]] void end_in_failure() {
-    if (job_.saving) {
-      try {
-        log_info(job_.saving->finish());
-      } catch (const Error& error) {
-        log_warn(error.what());
-      }
-    }
+    if (job_.saving) save_the_last();
     std::rethrow_exception(failure_);
+  }
+
+  // Why not, or nothing.
+  std::string save_the_last() {
+    try {
+      log_info(job_.saving->finish());
+      return "";
+    } catch (const Error& error) {
+      return error.what();
+    }
   }
 
   void start(std::vector<std::jthread>& threads, int site, int rank) {

@@ -33,6 +33,7 @@ struct RunResult {
   double peak_mb = 0.0;
   std::uint64_t skipped = 0;
   Traits traits;
+  std::string unsaved;  // why the last checkpoint is not on the disk, or nothing
 };
 
 struct Job {

@@ -121,6 +121,38 @@ TEST_F(CliSave, AFullDiskCostsTheCheckpointAndNotTheRun) {
   EXPECT_NE(outcome.err.find("No space left on device; free some space"), std::string::npos)
       << outcome.err;
   EXPECT_NE(inspected.out.find("valid"), std::string::npos) << "the ones before are there";
+  EXPECT_NE(outcome.out.find("hash"), std::string::npos) << "and so is the result";
+}
+
+// It takes the state over from a, and stays in the run to its end.
+TEST_F(CliSave, AJoinerWithAFullDiskTrainsOn) {
+  if (!mount_disk("size=100k")) GTEST_SKIP() << "only root may mount a small disk";
+  Hub hub({.listen = "tcp://127.0.0.1:0",
+           .sites = 2,
+           .min_sites = 1,
+           .peer_timeout = std::chrono::seconds(1)});
+  const Words longer{"--peer-timeout", "1",    "--sites",      "2",
+                     "--steps",        "1500", "--eval-every", "1500"};
+  const auto words = [&](Words more) {
+    more.insert(more.begin(), longer.begin(), longer.end());
+    return more;
+  };
+  Outcome late;
+  Launch early = site("a", hub.hub.address(), words({"--save", "early", "--save-every", "50"}));
+  early.signal_when = "the run begins";
+  early.then = [&] {
+    wait_for_checkpoint("early");
+    std::thread([&] {
+      late = run_program(site("b", hub.hub.address(), words({"--save", "disk/late"})));
+    }).join();
+  };
+  Outcome outcome = run_program(early);
+  ::umount(path("disk").c_str());
+  EXPECT_EQ(late.code, 1) << late.err;
+  EXPECT_NE(late.err.find("No space left on device"), std::string::npos) << late.err;
+  const auto json = nlohmann::json::parse(late.out, nullptr, false);
+  ASSERT_TRUE(json.is_array()) << "the result is there all the same: " << late.err;
+  EXPECT_EQ(json[0].value("hash", "none"), hash_of(outcome));
 }
 
 TEST_F(CliSave, ADirectoryThatCannotBeWrittenIsRefusedAtOnce) {
