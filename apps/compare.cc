@@ -133,6 +133,18 @@ std::string evaluations(const RunOptions& options) {
                      options.eval_windows);
 }
 
+// The process of rank 0 holds the directory and clears it before the others look into it.
+void open_saving(std::optional<Saving>& saving, NearProcess& process, const SaveCommand& command,
+                 const RunOptions& options, const Text& text) {
+  if (!process.first()) process.near().barrier();
+  saving.emplace(command, options, text, 1, process.rank());
+  if (process.first()) process.near().barrier();
+  if (process.all_equal(saving->from() ? saving->from()->step() + 1 : 0)) return;
+  throw UsageError(
+      "--save " + command.dir +
+      ": ranks see different checkpoints there; give a directory that all of them share");
+}
+
 // The results of rounds that are in flight are still to be heard.
 GoOn go_on(const std::optional<Saving>& saving, const RunOptions& options,
            const OptimizerCatalog& catalog) {
@@ -161,16 +173,11 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
   const SiteCommand& site = train.site;
   check_site(site, options);
   check_saving(train.save, options);
-  if (site.place && !train.save.dir.empty()) {
-    throw UsageError("--save is not there yet for ranks that are processes; leave it away");
+  if (site.place && !train.save.dir.empty() && options.sites != 1) {
+    throw UsageError("--save keeps one site of processes; leave it away with --far gloo");
   }
   const bool first = !site.place || site.place->rank == 0;  // of processes that are ranks
   if (first) check_out_dir(options.out);
-  std::optional<Saving> saving;
-  if (!train.save.dir.empty())
-    saving.emplace(train.save, options, text, site.site.empty() ? options.sites : 1);
-  const auto link =
-      site.site.empty() ? nullptr : dial(site, options, text, go_on(saving, options, catalog));
   std::optional<OnStop> interrupts;
   std::optional<NearProcess> process;
   if (site.place) {
@@ -178,6 +185,14 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
     process.emplace(site.near, *site.place, options, site.connect_timeout_s,
                     shared_settings(options, text) + evaluations(options));
   }
+  std::optional<Saving> saving;
+  if (!train.save.dir.empty() && process) {
+    open_saving(saving, *process, train.save, options, text);
+  } else if (!train.save.dir.empty()) {
+    saving.emplace(train.save, options, text, site.site.empty() ? options.sites : 1);
+  }
+  const auto link =
+      site.site.empty() ? nullptr : dial(site, options, text, go_on(saving, options, catalog));
   if (link) interrupts.emplace([] {});  // the link looks at the flag itself
   CompareResult result;
   result.config = options.config;

@@ -174,7 +174,8 @@ class Run {
 
   // A site that lost its hubs, or was stopped while it waited, has saved the step that it was in.
   [[noreturn]] void end_in_failure() {
-    if (job_.saving) save_the_last();
+    // A rank of another process that is gone writes nothing more.
+    if (job_.saving && job_.process == nullptr) save_the_last();
     std::rethrow_exception(failure_);
   }
 

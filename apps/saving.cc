@@ -59,7 +59,7 @@ RunSettings settings_to_keep(const RunOptions& options, const Text& text) {
 }
 
 Saving::Saving(const SaveCommand& command, const RunOptions& options, const Text& text,
-               int saved_sites)
+               int saved_sites, std::optional<int> only_rank)
     : dir_(command.dir),
       every_(command.every > 0 ? command.every : static_cast<std::uint64_t>(options.eval_every)),
       saved_sites_(saved_sites),
@@ -72,7 +72,8 @@ Saving::Saving(const SaveCommand& command, const RunOptions& options, const Text
                             .sites = options.sites,
                             .saved_sites = saved_sites,
                             .ranks = options.ranks,
-                            .ranks_here = options.ranks,
+                            .first_rank = only_rank.value_or(0),
+                            .ranks_here = only_rank ? 1 : options.ranks,
                             .keep_last = command.keep,
                             .keep_every = command.keep_every};
   writer_.emplace(std::move(writing));  // holds the directory before a look at what is in it

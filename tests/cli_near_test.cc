@@ -16,18 +16,16 @@ bool is_there(const std::string& program) {
 }
 
 TEST_F(CliNear, LaunchedRanksEndWithTheBitsOfThreads) {
-  for (const char* method : {"adamw", "distro"}) {
-    for (const char* ranks : {"2", "4"}) {
-      SCOPED_TRACE(std::string(method) + " on " + ranks);
-      const Outcome threads = run(one_site(method, {"--ranks", ranks, "--out", "threads"}));
-      const Outcome processes =
-          of_rank_0(run_launched(std::stoi(ranks), one_site(method, {"--out", "processes"})));
-      EXPECT_EQ(hash_of(processes), hash_of(threads));
-      const auto loss = [](const Outcome& outcome) {
-        return nlohmann::json::parse(outcome.out)[0].value("loss", 0.0);
-      };
-      EXPECT_EQ(loss(processes), loss(threads));
-    }
+  for (const auto& [method, ranks] : {std::pair("adamw", "2"), std::pair("distro", "4")}) {
+    SCOPED_TRACE(std::string(method) + " on " + ranks);
+    const Outcome threads = run(one_site(method, {"--ranks", ranks, "--out", "threads"}));
+    const Outcome processes =
+        of_rank_0(run_launched(std::stoi(ranks), one_site(method, {"--out", "processes"})));
+    EXPECT_EQ(hash_of(processes), hash_of(threads));
+    const auto loss = [](const Outcome& outcome) {
+      return nlohmann::json::parse(outcome.out)[0].value("loss", 0.0);
+    };
+    EXPECT_EQ(loss(processes), loss(threads));
   }
   EXPECT_TRUE(names_in("processes").contains("report.html"));
 }
@@ -39,6 +37,19 @@ TEST_F(CliNear, SitesOfRanksAverageOverGlooToo) {
   Words processes = words;
   processes.insert(processes.end(), {"--far", "gloo"});
   EXPECT_EQ(hash_of(of_rank_0(run_launched(4, processes))), hash_of(run(threads)));
+}
+
+TEST_F(CliNear, LaunchedRanksSaveOneCheckpointAndGoOnFromIt) {
+  const std::string whole = hash_of(run(one_site("distro", {"--ranks", "2"})));
+  const Words saved{"--save", path("saved"), "--save-every", "3"};
+  Words first = one_site("distro", saved);
+  first.insert(first.end(), {"--until", "6"});
+  const Outcome half = run_launched(2, first);
+  EXPECT_EQ(half.code, 0) << half.err;
+  Words rest = one_site("distro", saved);
+  rest.push_back("--resume");
+  EXPECT_EQ(hash_of(of_rank_0(run_launched(2, rest))), whole);
+  EXPECT_EQ(names_in("saved").count("step-0000000012"), 1u);
 }
 
 TEST_F(CliNear, RunsUnderMpirun) {
