@@ -174,7 +174,7 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
   check_site(site, options);
   check_saving(train.save, options);
   if (site.place && !train.save.dir.empty() && options.sites != 1) {
-    throw UsageError("--save keeps one site of processes; leave it away with --far gloo");
+    throw UsageError("--save is there for one site of processes, and not at a hub; leave it away");
   }
   const bool first = !site.place || site.place->rank == 0;  // of processes that are ranks
   if (first) check_out_dir(options.out);
@@ -191,8 +191,14 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
   } else if (!train.save.dir.empty()) {
     saving.emplace(train.save, options, text, site.site.empty() ? options.sites : 1);
   }
-  const auto link =
-      site.site.empty() ? nullptr : dial(site, options, text, go_on(saving, options, catalog));
+  const auto link = site.site.empty() || !first
+                        ? nullptr
+                        : dial(site, options, text, go_on(saving, options, catalog));
+  if (process && !site.site.empty()) {
+    // Beyond all patience that rank 0 has with its hub.
+    const double most = site.connect_timeout_s + site.hub_timeout_s + site.near.timeout_s;
+    process->relay(link.get(), std::chrono::milliseconds(static_cast<long>(1e3 * most)));
+  }
   if (link) interrupts.emplace([] {});  // the link looks at the flag itself
   CompareResult result;
   result.config = options.config;
@@ -219,7 +225,7 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
                                                                      : "not finite"));
       };
       runs.push_back(
-          run({options, method, seed, text, catalog, show, stop, link.get(),
+          run({options, method, seed, text, catalog, show, stop, process ? nullptr : link.get(),
                process ? &*process : nullptr, saving ? &*saving : nullptr, train.save.until}));
       done += options.steps;
     }

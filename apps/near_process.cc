@@ -62,13 +62,17 @@ std::vector<std::vector<double>> gather(Collective& group, const std::vector<dou
 
 }  // namespace
 
-void fit_to_place(FlatConfig& config, const NearCommand& command, const RankPlace& place) {
-  if (!config.contains("run.sites")) config["run.sites"] = "1";
-  const int sites = integer_in(config, "run.sites");
-  if (command.far != "gloo" && sites != 1) {
+void fit_to_place(FlatConfig& config, const NearCommand& command, const RankPlace& place,
+                  bool at_hub) {
+  if (at_hub && command.far == "gloo") {
+    throw UsageError("--far gloo has no hub; leave --site and --hub away, or --far gloo");
+  }
+  if (!at_hub && !config.contains("run.sites")) config["run.sites"] = "1";
+  const int sites = at_hub ? 1 : integer_in(config, "run.sites");
+  if (!at_hub && command.far != "gloo" && sites != 1) {
     throw UsageError(fmt::format(
-        "{} ranks as processes are one site; give --sites 1, or --far gloo for an all-reduce "
-        "between {} sites of them",
+        "{} ranks as processes are one site; give --sites 1, --site and --hub, or --far gloo for "
+        "an all-reduce between {} sites of them",
         place.size, config["run.sites"]));
   }
   if (sites < 1 || place.size % sites != 0) {
@@ -90,11 +94,16 @@ NearProcess::NearProcess(const NearCommand& command, const RankPlace& place,
     : world_(options_of(command, place, connect_timeout_s, agreed)), ranks_(options.ranks) {
   all_ = world_.group("all", every(0, 1, place.size));
   near_ = world_.group(fmt::format("site-{}", site()), every(site() * ranks_, 1, ranks_));
-  far_ = world_.group(fmt::format("part-{}", rank()), every(rank(), ranks_, options.sites));
+  const int sites = place.size / ranks_;  // that are here
+  far_ = world_.group(fmt::format("part-{}", rank()), every(rank(), ranks_, sites));
   if (first()) {
-    log_info(
-        fmt::format("near: {} ranks have met, {} sites of {}", place.size, options.sites, ranks_));
+    log_info(fmt::format("near: {} ranks have met, {} sites of {}", place.size, sites, ranks_));
   }
+}
+
+void NearProcess::relay(ZmqLink* link, std::chrono::milliseconds deadline) {
+  through_ = world_.group("hub", every(0, 1, world_.size()), deadline);
+  relay_ = std::make_unique<SiteRelay>(*through_, link);
 }
 
 bool NearProcess::any(bool mine) {

@@ -2,6 +2,7 @@
 // each other beside the training. One thread at a time.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -11,12 +12,15 @@
 #include "apps/near_variables.h"
 #include "apps/options.h"
 #include "transports/gloo.h"
+#include "transports/site_relay.h"
 
 namespace thinwire::app {
 
 // Ranks and sites as the launcher's number of processes makes them, where the settings leave them
 // open. Throws UsageError where the two contradict each other.
-void fit_to_place(FlatConfig& config, const NearCommand& command, const RankPlace& place);
+// `at_hub`: the processes are one of the sites that meet at a hub.
+void fit_to_place(FlatConfig& config, const NearCommand& command, const RankPlace& place,
+                  bool at_hub);
 
 class NearProcess {
  public:
@@ -25,11 +29,15 @@ class NearProcess {
               double connect_timeout_s, const std::string& agreed);
 
   bool first() const { return world_.rank() == 0; }  // the one that reports
-  int site() const { return world_.rank() / ranks_; }
+  int site() const { return relay_ ? relay_->site() : world_.rank() / ranks_; }
   int rank() const { return world_.rank() % ranks_; }  // in its site
 
   Collective& near() { return *near_; }
-  Collective& far() { return *far_; }  // between the ranks with this number at all sites
+  // Between the ranks with this number at all sites: over Gloo, or through the hub.
+  Collective& far() { return relay_ ? relay_->collective() : *far_; }
+  Exchange* exchange() { return relay_ ? &relay_->exchange() : nullptr; }
+  // Rank 0 has dialled the hub (null on the others), who wait for it that long.
+  void relay(ZmqLink* link, std::chrono::milliseconds deadline);
 
   // Does any rank say so? All ranks of all sites ask at the same time.
   bool any(bool mine);
@@ -44,6 +52,8 @@ class NearProcess {
   std::unique_ptr<Collective> all_;
   std::unique_ptr<Collective> near_;
   std::unique_ptr<Collective> far_;
+  std::unique_ptr<Collective> through_;  // for the relay alone
+  std::unique_ptr<SiteRelay> relay_;
 };
 
 }  // namespace thinwire::app

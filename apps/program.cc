@@ -64,7 +64,10 @@ void run(CommandLine command, const OptimizerCatalog& catalog) {
   }
   if (command.verb == Verb::train) {
     command.site.place = rank_place(command.site.near, ::getenv);
-    if (command.site.place) fit_to_place(command.config, command.site.near, *command.site.place);
+    if (command.site.place) {
+      fit_to_place(command.config, command.site.near, *command.site.place,
+                   !command.site.site.empty());
+    }
   }
   const RunOptions options = resolve(command.config, catalog);
   if (command.verb == Verb::train && options.methods.size() != 1) {

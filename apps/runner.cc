@@ -229,6 +229,10 @@ class Run {
       return std::make_unique<AllReduceSync>(
           job_.link == nullptr ? world_.far_collective(site, rank) : job_.link->collective(rank));
     }
+    if (job_.process != nullptr && job_.process->exchange() != nullptr) {
+      return std::make_unique<DelayedSync>(*job_.process->exchange(),
+                                           DelayedSync::Options{.delay = traits.delay});
+    }
     return std::make_unique<DelayedSync>(
         job_.link == nullptr ? world_.far(site, rank) : job_.link->exchange(rank),
         DelayedSync::Options{.delay = traits.delay});

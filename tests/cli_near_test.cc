@@ -52,6 +52,30 @@ TEST_F(CliNear, LaunchedRanksSaveOneCheckpointAndGoOnFromIt) {
   EXPECT_EQ(names_in("saved").count("step-0000000012"), 1u);
 }
 
+TEST_F(CliNear, SitesOfProcessesMeetAtAHubBesideSitesOfThreads) {
+  for (const char* method : {"adamw", "distro:delay=1"}) {
+    SCOPED_TRACE(method);
+    const Hub hub({.listen = "tcp://127.0.0.1:0", .sites = 2});
+    const Words words = one_site(method, {"--sites", "2"});
+    const auto at_hub = [&](const std::string& name) {
+      Words all = words;
+      all.insert(all.end(), {"--site", name, "--hub", hub.hub.address(), "--out", name});
+      return all;
+    };
+    Launch processes = launch({"launch", "--ranks", "2", "--", THINWIRE_PROGRAM});
+    const Words own = at_hub("processes");
+    processes.words.insert(processes.words.end(), own.begin(), own.end());
+    Words threads = at_hub("threads");
+    threads.insert(threads.end(), {"--ranks", "2"});
+    Words loopback = words;
+    loopback.insert(loopback.end(), {"--ranks", "2"});
+    const auto outcomes = run_all({processes, launch(threads)});
+    const std::string expected = hash_of(run(loopback));
+    EXPECT_EQ(hash_of(of_rank_0(outcomes[0])), expected);
+    EXPECT_EQ(hash_of(outcomes[1]), expected);
+  }
+}
+
 TEST_F(CliNear, RunsUnderMpirun) {
   if (!is_there("mpirun")) GTEST_SKIP() << "there is no mpirun here (openmpi-bin)";
   Launch mpi = launch(one_site("adamw"));
@@ -133,7 +157,8 @@ TEST_F(CliNear, RefusesSettingsThatContradictTheVariables) {
     expect_refused(rank_of(0, 2, 1, one_site("adamw", more)), 2, text);
   };
   refused({"--ranks", "3"}, "--ranks 3 of --sites 1 is not what was started: 2 ranks in all");
-  refused({"--sites", "2"}, "2 ranks as processes are one site; give --sites 1, or --far gloo");
+  refused({"--sites", "2"},
+          "2 ranks as processes are one site; give --sites 1, --site and --hub, or --far gloo");
   refused({"--sites", "3", "--far", "gloo"}, "2 ranks cannot be divided evenly among --sites 3");
   refused({"--near", "mpi"}, "--near is auto, loopback or gloo, not 'mpi'");
   refused({"--far", "mpi"}, "--far is hub or gloo, not 'mpi'");

@@ -18,6 +18,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,7 +56,9 @@ class GlooWorld {
   // A collective among these ranks, ascending, this one among them; all of them call this with the
   // same name and members. Its messages begin with the name and count ranks of the world. After a
   // failure: a new name and the ranks that are left, of which rank 0 must be one where it listens.
-  std::unique_ptr<Collective> group(const std::string& name, const std::vector<int>& members);
+  // `deadline`: another one than the world's.
+  std::unique_ptr<Collective> group(const std::string& name, const std::vector<int>& members,
+                                    std::optional<std::chrono::milliseconds> deadline = {});
 
  private:
   struct Body;

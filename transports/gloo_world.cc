@@ -106,7 +106,8 @@ int GlooWorld::rank() const { return body_->options.rank; }
 int GlooWorld::size() const { return body_->options.size; }
 
 std::unique_ptr<Collective> GlooWorld::group(const std::string& name,
-                                             const std::vector<int>& members) {
+                                             const std::vector<int>& members,
+                                             std::optional<milliseconds> deadline) {
   const auto own = std::find(members.begin(), members.end(), rank());
   const bool ascends = std::is_sorted(members.begin(), members.end(), std::less_equal<>());
   if (own == members.end() || !ascends || members.front() < 0 || members.back() >= size()) {
@@ -123,7 +124,7 @@ std::unique_ptr<Collective> GlooWorld::group(const std::string& name,
   const near::Group::Options options{.name = name,
                                      .members = members,
                                      .member = static_cast<int>(own - members.begin()),
-                                     .deadline = body_->options.deadline};
+                                     .deadline = deadline.value_or(body_->options.deadline)};
   if (members.size() == 1) return std::make_unique<near::Group>(options, nullptr);
   const near::MeshOptions mesh{
       .member = options.member,
