@@ -83,6 +83,7 @@ void Group::scatter(ConstFloats whole, Floats mine, Cuts cuts) {
 // come from all.
 void Group::sum_pieces(ConstFloats own, Floats mine, std::vector<Stream>& in) {
   const std::size_t pieces = pieces_of(mine.size());
+  if (pieces == 0) return;
   const std::size_t slots = std::min(kInFlight, pieces);
   const std::size_t piece_size = std::min(kPiece, mine.size());
   scratch_.resize(std::max(scratch_.size(), peers_.size() * slots * piece_size));
@@ -113,7 +114,7 @@ void Group::sum_pieces(ConstFloats own, Floats mine, std::vector<Stream>& in) {
       if (piece + slots < pieces) post(at, piece + slots);
     }
   }
-  for (Stream& stream : in) stream.waits = pieces == 0 ? 0 : 1;  // the end
+  for (Stream& stream : in) stream.waits = 1;  // the end
   receive_all(in);
 }
 
