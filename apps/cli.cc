@@ -41,6 +41,19 @@ constexpr Flag kRunFlags[] = {
     {"--model", "model.preset", "nano, tiny, small or base (nano)"},
 };
 
+constexpr Flag kInsideFlags[] = {
+    {"--sharding", "run.sharding",
+     "What a site's ranks share: none, optimizer, gradient or full (full)"},
+    {"--wrap", "run.wrap", "What is gathered together: unit, size:BYTES or all (unit)"},
+    {"--gather", "run.gather", "Parameters travel in a site as fp32 or bf16 (fp32)"},
+    {"--reduce", "run.reduce", "Gradients travel in a site as fp32 or bf16 (fp32)"},
+    {"--accumulate", "run.accumulate", "Micro-batches of a step; their gradients meet once (1)"},
+    {"--clip", "run.clip", "Norm to which a site's gradient is scaled down; 0: never (0)"},
+    {"--prefetch", "run.prefetch", "1: a site's links work beside the computation (1)"},
+    {"--recompute", "model.recompute", "1: blocks are run twice to save their memory (0)"},
+    {"--trace", "run.trace", "File for a trace of the first steps, for ui.perfetto.dev"},
+};
+
 // As a shell would take it again.
 std::string joined(int argc, char** argv) {
   std::string text = "thinwire";
@@ -189,6 +202,7 @@ class Parser {
 
   void add_run_flags(CLI::App* verb) {
     for (const Flag& flag : kRunFlags) add_value(verb, flag.flag, flag.key, flag.help);
+    for (const Flag& flag : kInsideFlags) add_value(verb, flag.flag, flag.key, flag.help);
     verb->add_option("--lr", lrs_, "METHOD=VALUE: peak learning rate, for each method");
     verb->add_option("--set", sets_, "NAME=VALUE: any setting, as in optimizer.distro.k=16");
     verb->add_option("--config", config_file_, "TOML file of settings; flags win over it")

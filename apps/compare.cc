@@ -59,6 +59,7 @@ MethodResult summarize(const RunOptions& options, const MethodSpec& spec,
     method.bytes_down += run.bytes_down / count;
     method.compute_s += run.compute_s / count;
     method.tokens_per_s += run.tokens_per_s / count;
+    method.times.add(run.times, 1.0 / count);
     method.peak_mb = std::max(method.peak_mb, run.peak_mb);
     method.skipped += run.skipped;
   }
@@ -127,10 +128,18 @@ std::string model_text(const RunOptions& options, std::uint64_t parameters) {
                      model.layers, model.width, model.heads, model.context, parameters);
 }
 
-// Ranks as processes evaluate together.
-std::string evaluations(const RunOptions& options) {
-  return fmt::format("eval_every = {}\neval_windows = {}\n", options.eval_every,
-                     options.eval_windows);
+// What ranks of a site share beside the settings of all sites: they gather and evaluate together.
+std::string inside_settings(const RunOptions& options) {
+  return fmt::format("eval_every = {}\neval_windows = {}\nsharding = {}\n", options.eval_every,
+                     options.eval_windows, to_string(options.inside.sharding));
+}
+
+// Ranks as processes write a trace each: trace.json, trace-rank-1.json, ...
+std::filesystem::path trace_path(const RunOptions& options, const SiteCommand& site) {
+  std::filesystem::path path = options.trace;
+  if (!site.place || site.place->rank == 0) return path;
+  const std::string name = path.stem().string() + fmt::format("-rank-{}", site.place->rank);
+  return path.replace_filename(name + path.extension().string());
 }
 
 // The process of rank 0 holds the directory and clears it before the others look into it.
@@ -183,7 +192,7 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
   if (site.place) {
     interrupts.emplace([] {});
     process.emplace(site.near, *site.place, options, site.connect_timeout_s,
-                    shared_settings(options, text) + evaluations(options));
+                    shared_settings(options, text) + inside_settings(options));
   }
   std::optional<Saving> saving;
   if (!train.save.dir.empty() && process) {
@@ -200,6 +209,8 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
     process->relay(link.get(), std::chrono::milliseconds(static_cast<long>(1e3 * most)));
   }
   if (link) interrupts.emplace([] {});  // the link looks at the flag itself
+  std::optional<Trace> trace;
+  if (!options.trace.empty()) trace.emplace(trace_path(options, site));
   CompareResult result;
   result.config = options.config;
   result.command = command;
@@ -226,7 +237,8 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
       };
       runs.push_back(
           run({options, method, seed, text, catalog, show, stop, process ? nullptr : link.get(),
-               process ? &*process : nullptr, saving ? &*saving : nullptr, train.save.until}));
+               process ? &*process : nullptr, saving ? &*saving : nullptr, train.save.until,
+               trace ? &*trace : nullptr}));
       done += options.steps;
     }
     result.unsaved = runs.back().unsaved;

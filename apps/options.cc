@@ -191,14 +191,36 @@ Schedule read_schedule(Settings& settings, std::uint64_t steps) {
   return schedule;
 }
 
+SiteOptions read_inside(Settings& run) {
+  SiteOptions inside;
+  inside.sharding = parse_sharding(run.text("sharding", to_string(inside.sharding)));
+  inside.wrap = parse_wrap(run.text("wrap", "unit"));
+  inside.gather = parse_near_type(run.text("gather", to_string(inside.gather)));
+  inside.reduce = parse_near_type(run.text("reduce", to_string(inside.reduce)));
+  inside.accumulate = run.integer("accumulate", inside.accumulate, 1, 1 << 20);
+  inside.clip = static_cast<float>(run.number("clip", inside.clip, 0.0, 1e18));
+  inside.prefetch = run.flag("prefetch", inside.prefetch);
+  return inside;
+}
+
 // Evaluations are kept until the end; more of them than this fill memory, not insight.
 constexpr std::uint64_t kEvaluationsMax = 100'000;
 
 void check_run(const RunOptions& options) {
-  const int parts = options.sites * options.ranks;
+  const std::int64_t parts = std::int64_t{options.sites} * options.ranks;
   if (options.batch % parts != 0) {
     throw UsageError("run: batch " + std::to_string(options.batch) +
                      " must divide by sites x ranks, " + std::to_string(parts));
+  }
+  if (options.batch % (parts * options.inside.accumulate) != 0) {
+    throw UsageError("run: batch " + std::to_string(options.batch) +
+                     " must divide by sites x ranks x accumulate, " +
+                     std::to_string(parts * options.inside.accumulate));
+  }
+  if (options.inside.sharding == Sharding::none && options.sites > 1 && options.ranks > 1) {
+    throw UsageError(
+        "run: sharding none is for one site, or for one rank a site; take optimizer, gradient or "
+        "full");
   }
   if (options.steps / options.eval_every > kEvaluationsMax) {
     throw UsageError("run: eval_every " + std::to_string(options.eval_every) +
@@ -257,6 +279,8 @@ RunOptions resolve(const FlatConfig& config, const OptimizerCatalog& catalog) {
   options.chunking = run.choice("chunking", "padded", {"padded", "divisor"}) == "divisor"
                          ? Chunking::divisor
                          : Chunking::padded;
+  options.inside = read_inside(run);
+  options.trace = run.text("trace", "");
   run.finish();
   check_run(options);
   Settings model("model", below(config, "model"));

@@ -16,6 +16,7 @@
 #include "optimizers/catalog.h"
 #include "thinwire/link_model.h"
 #include "thinwire/schedule.h"
+#include "thinwire/site_options.h"
 
 namespace thinwire::app {
 
@@ -52,6 +53,8 @@ struct RunOptions {
   int eval_windows = 256;
   LinkOptions link;
   Chunking chunking = Chunking::padded;
+  SiteOptions inside;  // how a site's ranks share the model
+  std::filesystem::path trace;
   std::string preset;
   GptOptions model;
   Schedule schedule;   // without its peak

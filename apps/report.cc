@@ -37,6 +37,16 @@ Json json_of(const SeedResult& seed) {
   return {{"seed", seed.seed}, {"loss", finite_or_null(loss)}, {"hash", seed.hash}};
 }
 
+Json json_of(const StepTimes& times) {
+  return {{"compute_s", times.compute_s},
+          {"gather_wait_s", times.gather_wait_s},
+          {"reduce_wait_s", times.reduce_wait_s},
+          {"extract_s", times.extract_s},
+          {"exchange_wait_s", times.exchange_wait_s},
+          {"apply_s", times.apply_s},
+          {"total_s", times.total_s}};
+}
+
 Json json_of(const MethodResult& method) {
   Json seeds = Json::array();
   for (const SeedResult& seed : method.seeds) seeds.push_back(json_of(seed));
@@ -56,6 +66,8 @@ Json json_of(const MethodResult& method) {
           {"time_to_loss_s", finite_or_null(to_loss_s)},
           {"tokens_per_s", finite_or_null(method.tokens_per_s)},
           {"peak_mb", finite_or_null(method.peak_mb)},
+          {"times", json_of(method.times)},
+          {"exposed_share", method.times.exposed_share()},
           {"skipped", method.skipped},
           {"hash", method.seeds.empty() ? std::string() : method.seeds.front().hash},
           {"seeds", std::move(seeds)}};

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "thinwire/timeline.h"
+
 namespace thinwire::app {
 
 // One evaluation on the held-out text, of one seed.
@@ -39,7 +41,8 @@ struct MethodResult {
   std::optional<double> time_to_loss_s;  // modelled time until target_loss; none: not reached
   double tokens_per_s = 0.0;             // of the whole run on this machine
   double peak_mb = 0.0;                  // resident memory of the process at its highest, in MiB
-  std::uint64_t skipped = 0;             // contributions skipped because a gradient was not finite
+  StepTimes times;            // of a step on one rank, by this machine's clock, mean over seeds
+  std::uint64_t skipped = 0;  // contributions skipped because a gradient was not finite
 };
 
 struct CompareResult {

@@ -70,6 +70,7 @@ struct RankResult {
   std::uint64_t hash = 0;
   std::uint64_t skipped = 0;
   std::uint64_t parameters = 0;
+  StepTimes times;  // sums
 };
 
 using Losses = std::vector<std::vector<double>>;
@@ -85,7 +86,14 @@ std::vector<double> to_numbers(const RankResult& rank, const Losses& losses) {
                               static_cast<double>(rank.steps_here),
                               std::bit_cast<double>(rank.hash),
                               static_cast<double>(rank.skipped),
-                              static_cast<double>(rank.parameters)};
+                              static_cast<double>(rank.parameters),
+                              rank.times.compute_s,
+                              rank.times.gather_wait_s,
+                              rank.times.reduce_wait_s,
+                              rank.times.extract_s,
+                              rank.times.exchange_wait_s,
+                              rank.times.apply_s,
+                              rank.times.total_s};
   numbers.insert(numbers.end(), rank.bytes_up.begin(), rank.bytes_up.end());
   for (const auto& row : losses) numbers.insert(numbers.end(), row.begin(), row.end());
   return numbers;
@@ -104,6 +112,12 @@ void from_numbers(const std::vector<double>& numbers, RankResult& rank, Losses& 
   rank.hash = std::bit_cast<std::uint64_t>(*next++);
   rank.skipped = count();
   rank.parameters = count();
+  StepTimes& times = rank.times;
+  for (double* seconds :
+       {&times.compute_s, &times.gather_wait_s, &times.reduce_wait_s, &times.extract_s,
+        &times.exchange_wait_s, &times.apply_s, &times.total_s}) {
+    *seconds = *next++;
+  }
   for (double& bytes : rank.bytes_up) bytes = *next++;
   for (auto& row : losses) {
     for (double& loss : row) loss = *next++;
@@ -238,6 +252,12 @@ class Run {
         DelayedSync::Options{.delay = traits.delay});
   }
 
+  std::unique_ptr<SpanSink> trace_of(int site, int rank) const {
+    if (job_.trace == nullptr) return nullptr;
+    return job_.trace->rank(number_of(site), rank,
+                            job_.method.label + " seed " + std::to_string(job_.seed));
+  }
+
   void train(int site, int rank) {
     Settings settings(job_.method.name, job_.method.settings);
     const auto optimizer = job_.catalog.make(job_.method.name, settings);
@@ -247,13 +267,17 @@ class Run {
                .global_batch = static_cast<std::size_t>(options_.batch),
                .part = part_of(site, rank),
                .parts = static_cast<std::size_t>(options_.sites) * options_.ranks,
-               .held_out_windows = static_cast<std::size_t>(options_.eval_windows)});
+               .held_out_windows = static_cast<std::size_t>(options_.eval_windows),
+               .micro_batches = static_cast<std::size_t>(options_.inside.accumulate)});
+    const auto spans = trace_of(site, rank);
     TrainerOptions trainer_options{.schedule = options_.schedule,
                                    .sites = options_.sites,
                                    .seed = job_.seed,
                                    .chunking = options_.chunking,
                                    .settings = describe(job_.method),
-                                   .states = job_.link ? &job_.link->states(rank) : nullptr};
+                                   .states = job_.link ? &job_.link->states(rank) : nullptr,
+                                   .site = options_.inside};
+    trainer_options.site.spans = spans.get();
     trainer_options.schedule.peak = job_.method.lr;
     if (job_.saving && job_.saving->from()) {
       trainer_options.start = [&](Shard& shard) {
@@ -285,6 +309,7 @@ class Run {
       const StepReport report = step_of(trainer, {site, rank});
       mine.train_s += seconds_since(begin);
       mine.compute_s += report.compute_s;
+      mine.times.add(report.times);
       ++mine.steps_here;
       mine.steps = report.index + 1;
       if (site == 0 && rank == 0 && job_.progress) job_.progress(report.index + 1, report.loss);
@@ -377,6 +402,7 @@ class Run {
       result.bytes_up += static_cast<double>(rank.traffic.bytes_sent) / site_steps;
       result.bytes_down += static_cast<double>(rank.traffic.bytes_received) / site_steps;
       result.compute_s += rank.compute_s / (site_steps * options_.ranks);
+      result.times.add(rank.times, 1.0 / (site_steps * options_.ranks));
       result.skipped += rank.skipped;
       train_s = std::max(train_s, rank.train_s);
     }

@@ -11,6 +11,7 @@
 #include "apps/near_process.h"
 #include "apps/options.h"
 #include "apps/saving.h"
+#include "apps/trace.h"
 #include "models/text.h"
 #include "transports/zmq.h"
 
@@ -31,6 +32,7 @@ struct RunResult {
   double compute_s = 0.0;  // per rank and step
   double tokens_per_s = 0.0;
   double peak_mb = 0.0;
+  StepTimes times;  // of a step, mean over steps and ranks
   std::uint64_t skipped = 0;
   Traits traits;
   std::string unsaved;  // why the last checkpoint is not on the disk, or nothing
@@ -49,6 +51,7 @@ struct Job {
   NearProcess* process = nullptr;  // this process is one rank of the run; none: all ranks
   Saving* saving = nullptr;        // none: nothing is saved
   std::uint64_t until = 0;         // leave after that step; 0: after the last one
+  Trace* trace = nullptr;          // none: no trace
 };
 
 Traits traits_of(const MethodSpec& method, const OptimizerCatalog& catalog);

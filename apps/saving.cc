@@ -17,9 +17,10 @@ namespace thinwire::app {
 namespace {
 
 // A machine's own affair, or what may change between two halves of a run.
-constexpr std::array<std::string_view, 11> kFree{
-    "run.data",  "run.out",   "run.threads", "run.link",    "run.eval_every", "run.eval_windows",
-    "run.sites", "run.ranks", "run.seeds",   "run.methods", "model.recompute"};
+constexpr std::array<std::string_view, 14> kFree{
+    "run.data",         "run.out",      "run.threads",  "run.link",  "run.eval_every",
+    "run.eval_windows", "run.sites",    "run.ranks",    "run.seeds", "run.methods",
+    "model.recompute",  "run.sharding", "run.prefetch", "run.trace"};
 constexpr const char* kSteps = "run.steps";
 
 }  // namespace
@@ -64,19 +65,20 @@ Saving::Saving(const SaveCommand& command, const RunOptions& options, const Text
       every_(command.every > 0 ? command.every : static_cast<std::uint64_t>(options.eval_every)),
       saved_sites_(saved_sites),
       sites_(options.sites),
-      ranks_(options.ranks),
+      ranks_(options.inside.sharding == Sharding::none ? 1 : options.ranks),
       residuals_(command.residuals == "drop" ? Residuals::drop : Residuals::fold) {
   const RunSettings settings = settings_to_keep(options, text);
   CheckpointOptions writing{.dir = dir_,
                             .run = settings,
                             .sites = options.sites,
                             .saved_sites = saved_sites,
-                            .ranks = options.ranks,
+                            .ranks = ranks_,
                             .first_rank = only_rank.value_or(0),
-                            .ranks_here = only_rank ? 1 : options.ranks,
+                            .ranks_here = only_rank ? 1 : ranks_,
                             .keep_last = command.keep,
                             .keep_every = command.keep_every};
-  writer_.emplace(std::move(writing));  // holds the directory before a look at what is in it
+  // Holds the directory before a look at what is in it.
+  if (only_rank.value_or(0) < ranks_) writer_.emplace(std::move(writing));
   const FoundCheckpoint found = newest_checkpoint(dir_);
   if (!command.resume) {
     if (!list_checkpoints(dir_).empty()) {
@@ -132,6 +134,7 @@ Progress Saving::load(int site, Shard& shard, Optimizer& optimizer) const {
 }
 
 void Saving::save(Seat seat, const Trainer& trainer, Bytes link) {
+  if (seat.rank >= ranks_) return;
   writer_->save(seat, trainer, std::move(link));
 }
 
@@ -143,6 +146,7 @@ std::vector<Bytes> Saving::rounds() const {
 }
 
 std::string Saving::finish() {
+  if (!writer_) return "rank 0 saves for all";
   writer_->flush();
   const std::optional<std::uint64_t> step = writer_->published();
   if (!step) return "nothing was saved yet";

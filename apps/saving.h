@@ -54,7 +54,7 @@ class Saving {
   const std::uint64_t every_;
   const int saved_sites_;
   const int sites_;
-  const int ranks_;
+  const int ranks_;  // that save: without sharding the first one has all
   const Residuals residuals_;
   std::optional<Checkpoint> found_;
   std::optional<CheckpointWriter> writer_;

@@ -20,8 +20,9 @@
 namespace thinwire::app {
 
 std::string shared_settings(const RunOptions& options, const Text& text) {
-  constexpr std::array<std::string_view, 6> kOwn{
-      "data =", "out =", "threads =", "link =", "eval_every =", "eval_windows ="};
+  constexpr std::array<std::string_view, 10> kOwn{
+      "data =",         "out =",      "threads =",  "link =",  "eval_every =",
+      "eval_windows =", "sharding =", "prefetch =", "trace =", "recompute ="};
   std::string shared;
   std::istringstream lines(options.config);
   for (std::string line; std::getline(lines, line);) {
@@ -40,6 +41,11 @@ void check_site(const SiteCommand& command, const RunOptions& options) {
   }
   if (command.hubs.empty())
     throw UsageError("--site needs --hub tcp://HOST:PORT, where sites meet");
+  if (options.inside.sharding == Sharding::none && options.ranks > 1) {
+    throw UsageError(
+        "a site of several ranks shares its model; take --sharding optimizer, gradient "
+        "or full");
+  }
   check_timeouts(command);
   for (const std::string& hub : command.hubs) parse_address(hub, AddressUse::dial);
   if (options.seeds != 1) throw UsageError("a site trains with one seed; leave --seeds away");

@@ -134,13 +134,15 @@ Grid loss_grid(const CompareResult& result) {
 }
 
 Grid time_grid(const CompareResult& result) {
-  Grid grid{{"method", "step time", "time to loss", "tokens/s", "peak MB"}, {}};
+  Grid grid{{"method", "step time", "time to loss", "tokens/s", "exposed", "peak MB"}, {}};
   auto skips = [](const MethodResult& method) { return method.skipped > 0; };
   bool any_skipped = std::any_of(result.methods.begin(), result.methods.end(), skips);
   if (any_skipped) grid.headings.push_back("skipped");
   for (const MethodResult& method : result.methods) {
     grid.rows.push_back({method.method, seconds_text(method.step_s), time_to_loss_text(method),
-                         count_text(method.tokens_per_s), count_text(method.peak_mb)});
+                         count_text(method.tokens_per_s),
+                         fmt::format("{:.0f} %", 100 * method.times.exposed_share()),
+                         count_text(method.peak_mb)});
     if (any_skipped) grid.rows.back().push_back(count_text(static_cast<double>(method.skipped)));
   }
   return grid;
@@ -160,6 +162,9 @@ std::vector<std::string> notes(const CompareResult& result) {
                      fmt::format("{:.4f}", result.target_loss)
                : std::string("; every method diverged, so there is no time to a loss")) +
           "."};
+  all.push_back(
+      "Exposed: the part of a step's time on this machine in which a rank only waits for "
+      "a link.");
   for (const MethodResult& method : result.methods) {
     if (method.skipped == 0) continue;
     all.push_back("Skipped: contributions left out because a gradient was not finite.");

@@ -44,6 +44,12 @@ const BatchOptions& validated(const BatchOptions& batch) {
                      " must be a multiple of the number of ranks (" + std::to_string(batch.parts) +
                      ")");
   }
+  if (batch.micro_batches == 0 || batch.global_batch % (batch.parts * batch.micro_batches) != 0) {
+    throw UsageError("gpt: global_batch " + std::to_string(batch.global_batch) +
+                     " must be a multiple of ranks times micro-batches (" +
+                     std::to_string(batch.parts) + " x " + std::to_string(batch.micro_batches) +
+                     ")");
+  }
   return batch;
 }
 
@@ -75,7 +81,7 @@ struct Gpt::Workspace {
   void each_slice(auto&& task) { team.run(slices.size(), std::ref(task)); }
 
   const Text& text;
-  const std::size_t batch;  // windows of a step
+  const std::size_t batch;  // windows of a pass
   std::vector<GptParameter> list;
   std::vector<std::vector<std::size_t>> members;  // of each unit: indices into list
   std::vector<Slice> slices;
@@ -206,7 +212,8 @@ void Gpt::set_part(std::size_t part) {
 Gpt::Gpt(GptOptions options, const Text& text, BatchOptions batch)
     : options_(validated(options)), batch_(validated(batch)) {
   text.require(options_.context);
-  workspace_ = std::make_unique<Workspace>(options_, text, batch_.global_batch / batch_.parts);
+  workspace_ = std::make_unique<Workspace>(
+      options_, text, batch_.global_batch / (batch_.parts * batch_.micro_batches));
 }
 
 Gpt::~Gpt() = default;
@@ -239,8 +246,10 @@ void Gpt::initialize(std::size_t index, std::uint64_t seed, Floats values) const
 float Gpt::loss_and_grad(Units& units, const Step& step) {
   Workspace& w = *workspace_;
   TW_CHECK(units.layout().parameters().size() == w.list.size());
+  TW_CHECK(static_cast<std::size_t>(step.micros) == batch_.micro_batches);
+  const std::size_t first = (batch_.part * batch_.micro_batches + step.micro) * w.batch;
   w.deal(w.batch, [&](std::size_t i) {
-    return w.text.sample({batch_.seed, step.index, batch_.part * w.batch + i}, options_.context);
+    return w.text.sample({batch_.seed, step.index, first + i}, options_.context);
   });
   const double targets = static_cast<double>(w.batch * options_.context);
   w.forward(units);

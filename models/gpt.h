@@ -52,6 +52,7 @@ struct BatchOptions {
   std::size_t part = 0;
   std::size_t parts = 1;
   std::size_t held_out_windows = 64;  // fixed windows for held_out_loss
+  std::size_t micro_batches = 1;      // Step::micros: a part is trained on in so many equal pieces
 };
 
 class Gpt final : public Model {

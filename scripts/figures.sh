@@ -38,6 +38,9 @@ far_flip             | <= 2    | rounds        | until a flipped bit of a parame
 far_strangers        | <= 0    | failures      | strangers not refused within 2 s with the difference named at both ends
 gloo_near            | >= 0.9  | ratio         | time of Gloo called directly over that of ours, reduce-scatter and all-gather of 64 MB, 2 and 4 processes
 gloo_faults          | <= 0    | reports       | kill -9 or SIGSTOP of a rank: reports later than 3.5 s or without rank and operation
+shard_memory         | <= 10   | %             | peak memory of a rank over the formula of docs/sharding.md, `full` on 4 ranks
+exposed_communication | <= 0.5 | ratio         | share of a step that waits for a link with prefetch over that without, 2 ranks, 200 MB/s
+full_vs_none         | <= 1e-5 | difference    | `full` on 4 ranks against one process, 50 steps; 1 where distro's bits depend on ranks
 checkpoint_stall     | <= 1.5  | ratio         | time that saving 100 MB of state takes from training over that of one copy
 checkpoint_resume    | <= 0    | methods       | methods for which 100 steps, saved, and 100 more differ from 200, 4 sites
 checkpoint_reshard   | <= 0    | failures      | saved by 4 ranks, gone on with by 1, 2, 3 and 8: other bits
@@ -54,6 +57,8 @@ measure() {
     adamw_sharded | replicas | sent_kept | bits_per_coefficient | bytes_ratio | loss_gap | rank_memory | two_ranks)
       run_json value figures_bench "$1"
       ;;
+    shard_memory) run_json value memory_bench "$1" ;;
+    exposed_communication | full_vs_none) run_json value sharding_bench "$1" ;;
     far_throughput | far_dense) run_json value far_bench "$1" ;;
     checkpoint_*) run_json value checkpoint_bench "$1" ;;
     far_*) run_json value far_faults_bench "$1" ;;

@@ -81,7 +81,7 @@ TEST_F(CliRun, PrintsTheSummaryAsJson) {
   const Json parsed = Json::parse(outcome.out);
   ASSERT_EQ(parsed.size(), 3u);
   for (const Json& method : parsed) {
-    EXPECT_EQ(method.size(), 18u);
+    EXPECT_EQ(method.size(), 20u);
     for (const char* key : {"loss", "loss_sd", "gap", "bytes_up", "bytes_down", "ratio_up",
                             "ratio_down", "step_s", "tokens_per_s", "peak_mb"}) {
       EXPECT_TRUE(method.at(key).is_number()) << key;

@@ -141,6 +141,22 @@ TEST(Shard, BalancesWhenRowsAreMany) {
     EXPECT_EQ(Shard(layout, rank, 4).params().size(), 1024u * 64);
 }
 
+// A border lies within half a row of tiles of where an even cut would be.
+TEST(Shard, BorderIsTheNearestToAnEvenCut) {
+  const Layout layout({{"attn", {128, 384}}, {"out", {512, 128}}, {"b", {1664}}});
+  const std::size_t size = layout.unit_size(0);
+  for (std::size_t ranks : {2u, 3u, 4u, 5u}) {
+    const std::vector<std::size_t> cuts = unit_cuts(layout, 0, static_cast<int>(ranks));
+    for (std::size_t rank = 1; rank < ranks; ++rank) {
+      const std::size_t even = size * rank / ranks;
+      for (const TileRow& row : layout.tile_rows()) {
+        const auto away = [&](std::size_t at) { return at > even ? at - even : even - at; };
+        EXPECT_LE(away(cuts[rank]), away(row.end)) << ranks << " ranks, border " << rank;
+      }
+    }
+  }
+}
+
 TEST(Shard, StatesHaveTheDeclaredExtents) {
   const Layout layout(odd_shapes());
   const std::vector<StateSpec> specs{{"e", StateKind::own},

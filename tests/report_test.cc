@@ -69,13 +69,14 @@ TEST(Summary, HasTheDocumentedKeys) {
   std::ifstream in(std::string(THINWIRE_SOURCE_DIR) + "/docs/compare.md");
   std::string manual{std::istreambuf_iterator<char>(in), {}};
   for (const char* key :
-       {"method", "settings", "lr", "loss", "loss_sd", "gap", "bytes_up", "bytes_down", "ratio_up",
-        "ratio_down", "compute_s", "step_s", "time_to_loss_s", "tokens_per_s", "peak_mb", "skipped",
-        "hash", "seeds"}) {
+       {"method",         "settings",     "lr",       "loss",       "loss_sd",   "gap",
+        "bytes_up",       "bytes_down",   "ratio_up", "ratio_down", "compute_s", "step_s",
+        "time_to_loss_s", "tokens_per_s", "peak_mb",  "skipped",    "times",     "exposed_share",
+        "hash",           "seeds"}) {
     for (const auto& method : parsed) EXPECT_TRUE(method.contains(key)) << key;
     EXPECT_NE(manual.find("`" + std::string(key) + "`"), std::string::npos) << key;
   }
-  EXPECT_EQ(parsed[0].size(), 18u);
+  EXPECT_EQ(parsed[0].size(), 20u);
   EXPECT_EQ(parsed[0]["method"], "adamw");
   EXPECT_EQ(parsed[0]["lr"], 0.008);
   EXPECT_EQ(parsed[1]["skipped"], 3);

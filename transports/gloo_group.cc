@@ -23,8 +23,9 @@ constexpr milliseconds kLook{2};  // is it there already?
 constexpr char kFarewellMagic[] = "TWF1";
 
 const char* text_of(Operation operation) {
-  constexpr std::array<const char*, 6> kNames{
-      "nothing", "reduce_scatter_mean", "all_gather", "all_reduce_mean", "broadcast", "barrier"};
+  constexpr std::array<const char*, 7> kNames{
+      "nothing", "reduce_scatter_mean", "all_gather", "all_reduce_mean", "broadcast",
+      "barrier", "all_to_all"};
   const auto at = static_cast<std::size_t>(operation);
   return at < kNames.size() ? kNames[at] : "something unknown";
 }

@@ -34,7 +34,8 @@ enum class Operation : std::uint32_t {
   all_gather,
   all_reduce_mean,
   broadcast,
-  barrier
+  barrier,
+  all_to_all
 };
 
 struct Header {
@@ -71,6 +72,7 @@ class Group final : public Collective {
   void all_reduce_mean(Floats whole) override;
   void broadcast(Floats data, int root) override;
   void barrier() override;
+  void all_to_all(ConstFloats whole, Floats parts, Cuts cuts) override;
   Traffic traffic() const override { return traffic_; }
 
  private:

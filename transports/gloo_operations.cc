@@ -68,6 +68,25 @@ void Group::broadcast(Floats data, int root) {
 
 void Group::barrier() { begin(Operation::barrier, 0, 0); }
 
+void Group::all_to_all(ConstFloats whole, Floats parts, Cuts cuts) {
+  const std::size_t mine = cuts[rank() + 1] - cuts[rank()];
+  TW_CHECK(cuts.size() == options_.members.size() + 1 && cuts.back() == whole.size());
+  TW_CHECK(parts.size() == mine * options_.members.size());
+  begin(Operation::all_to_all, whole.size(), hash_of(cuts));
+  std::vector<Stream> in;
+  std::vector<Stream> out;
+  for (const auto& peer : peers_) {
+    in.push_back(incoming(*peer, parts.subspan(mine * peer->member, mine)));
+  }
+  for (const auto& peer : peers_) {
+    const std::size_t begin = cuts[peer->member];
+    out.push_back(outgoing(*peer, whole.subspan(begin, cuts[peer->member + 1] - begin)));
+  }
+  copy(whole.subspan(cuts[rank()], mine), parts.subspan(mine * rank(), mine));
+  receive_all(in);
+  send_all(out);
+}
+
 void Group::scatter(ConstFloats whole, Floats mine, Cuts cuts) {
   std::vector<Stream> out;
   std::vector<Stream> in;

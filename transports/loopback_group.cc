@@ -107,6 +107,18 @@ class LoopbackCollective final : public Collective {
     count(mine.size() * (size() - 1), whole.size() - mine.size());
   }
 
+  void all_to_all(ConstFloats whole, Floats parts, Cuts cuts) override {
+    const std::size_t mine = cuts[member_ + 1] - cuts[member_];
+    check_cuts(whole.size(), mine, cuts);
+    TW_CHECK(parts.size() == mine * size());
+    const auto& all = group_.meet(member_, "all_to_all", whole.data());
+    for (int member = 0; member < size(); ++member) {
+      std::copy_n(all[member] + cuts[member_], mine, parts.data() + mine * member);
+    }
+    group_.part(member_, "all_to_all");
+    count(whole.size() - mine, mine * (size() - 1));
+  }
+
   // Everyone sums an even part, then all take the sums: each way 2 (n-1)/n of the data, as a ring.
   void all_reduce_mean(Floats whole) override {
     std::vector<std::size_t> cuts(size() + 1);

@@ -31,6 +31,10 @@ class Collective {
   virtual void all_reduce_mean(Floats whole) = 0;
   virtual void broadcast(Floats data, int root) = 0;
   virtual void barrier() = 0;
+  // parts = every member's floats of this member's part of `whole`, member after member. They are
+  // carried, not computed with. What is here stands in for a transport that has nothing better: it
+  // gathers everything.
+  virtual void all_to_all(ConstFloats whole, Floats parts, Cuts cuts);
 
   // Members were compared before they could meet here: no need to do it again.
   virtual bool agreed() const { return false; }

@@ -89,6 +89,10 @@ class Layout {
   const std::vector<Block>& blocks() const { return blocks_; }          // unit by unit, in order
   const std::vector<TileRow>& tile_rows() const { return tile_rows_; }  // the same order
 
+  // The same places under the unit numbers of `declared`, the same parameters before they were
+  // wrapped: what their model sees. A unit then has the buffers of the one that holds it.
+  Layout seen_as(const std::vector<ParameterSpec>& declared) const;
+
   // Names, shapes, order, units, trainability and chunking in 64 bits.
   std::uint64_t hash() const { return hash_; }
 

@@ -79,8 +79,9 @@ class Model {
   // Fills parameter `index` with its initial values: a function of seed and index alone.
   virtual void initialize(std::size_t index, std::uint64_t seed, Floats values) const = 0;
 
-  // Mean loss over this rank's part of the batch of step.index; leaves its gradient in the units.
-  // The batch is a function of step.index alone. Every unit's gradient is leased exactly once.
+  // Mean loss over this rank's part of the batch of step.index, or of its micro-batch step.micro;
+  // leaves its gradient in the units. The batch is a function of step.index (and micro) alone.
+  // Every unit's gradient is leased exactly once.
   virtual float loss_and_grad(Units& units, const Step& step) = 0;
 };
 

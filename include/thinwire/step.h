@@ -10,6 +10,8 @@ struct Step {
   float lr = 0.0f;          // of this step, from the schedule
   int age = 0;              // how many steps ago the updates that apply hears were extracted
   int sites = 1;            // members of the run
+  int micro = 0;            // for the model: which of the step's micro-batches,
+  int micros = 1;           // and how many there are; the optimizer sees 0 of 1
   // Global L2 norm over all shards of the site. In extract: of the site's mean gradient (it differs
   // between sites). In apply: of the mean dense update, for methods that meet by `reduce`; else 0.
   double norm = 0.0;

@@ -17,6 +17,7 @@
 #include "thinwire/optimizer.h"
 #include "thinwire/schedule.h"
 #include "thinwire/shard.h"
+#include "thinwire/site_options.h"
 #include "thinwire/state_link.h"
 #include "thinwire/sync.h"
 
@@ -33,21 +34,24 @@ struct TrainerOptions {
   StateLink* states = nullptr;
   // Goes on from a saved state: fills the shard and says where it was (checkpoint.h).
   std::function<Progress(Shard&)> start = {};
+  SiteOptions site = {};
 };
 
 struct StepReport {
   std::uint64_t index = 0;
   float loss = 0.0f;  // of this rank's part of the batch, before the step; NaN when caught_up
   float lr = 0.0f;
-  double gradient_norm = 0.0;  // of the site's gradient; NaN when it was not finite, or caught_up
-  bool skipped = false;        // this site had nothing finite to say
-  bool caught_up = false;      // the round was over: this site applied it without a word of its own
+  double gradient_norm =
+      0.0;  // of the site's gradient, unclipped; NaN when it was not finite, or caught_up
+  bool skipped = false;       // this site had nothing finite to say
+  bool caught_up = false;     // the round was over: this site applied it without a word of its own
   bool took_over = false;     // before this step the site took over the run's state: steps may lack
   int heard = 0;              // contributions applied: one a site, or the one mean of a reduce
   std::vector<int> diverged;  // sites whose replicated state differed when they spoke
   // CPU time of this rank's thread: model, optimizer, codec and sums; waiting costs none.
   double compute_s = 0.0;
   double exchange_s = 0.0;  // wall time in the far exchange
+  StepTimes times;          // wall time by phase
 };
 
 class Trainer {

@@ -176,6 +176,22 @@ void Layout::add_block(Block block) {
   blocks_.push_back(std::move(block));
 }
 
+Layout Layout::seen_as(const std::vector<ParameterSpec>& declared) const {
+  TW_CHECK(declared.size() == parameters_.size());
+  Layout seen = *this;
+  seen.parameters_ = declared;
+  const int count = count_units(declared);
+  seen.unit_sizes_.assign(count, 0);
+  seen.frozen_sizes_.assign(count, 0);
+  for (std::size_t i = 0; i < declared.size(); ++i) {
+    const int unit = declared[i].unit;
+    seen.places_[i].unit = unit;
+    seen.unit_sizes_[unit] = unit_sizes_[places_[i].unit];
+    seen.frozen_sizes_[unit] = frozen_sizes_[places_[i].unit];
+  }
+  return seen;
+}
+
 std::size_t Layout::index_of(std::string_view name) const {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (parameters_[i].name == name) return i;

@@ -106,6 +106,10 @@ int Settings::integer(std::string_view key, int fallback, int low, int high) {
 }
 
 bool Settings::flag(std::string_view key, bool fallback) {
+  if (const std::string* text = given(key); text != nullptr && (*text == "1" || *text == "0")) {
+    resolved_[std::string(key)] = *text == "1" ? "true" : "false";
+    return *text == "1";
+  }
   return choice(key, fallback ? "true" : "false", {"true", "false"}) == "true";
 }
 

@@ -8,14 +8,16 @@
 
 namespace thinwire {
 
-// Each rank's share ends at the tile-row border nearest above its even part.
+// Each rank's share ends at the tile-row border nearest to its even part.
 std::vector<std::size_t> unit_cuts(const Layout& layout, int unit, int ranks) {
   const std::size_t size = layout.unit_size(unit);
   std::vector<std::size_t> cuts{0};
   for (const TileRow& row : layout.tile_rows()) {
     if (layout.blocks()[row.block].unit != unit) continue;
     while (static_cast<int>(cuts.size()) < ranks && row.end * ranks >= size * cuts.size()) {
-      cuts.push_back(row.end);
+      const std::size_t even = size * cuts.size();  // all in floats times ranks
+      const bool end_is_nearer = row.end * ranks - even <= even - std::min(even, row.begin * ranks);
+      cuts.push_back(end_is_nearer ? row.end : std::max(row.begin, cuts.back()));
     }
   }
   cuts.resize(ranks + 1, size);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <ctime>
@@ -12,12 +11,16 @@
 #include <vector>
 
 #include "src/codec/dense.h"
+#include "src/core/fit.h"
 #include "src/core/repair.h"
 #include "src/core/replica.h"
 #include "src/core/site_math.h"
+#include "src/core/timeline.h"
 #include "src/core/unit_store.h"
+#include "src/core/wrap.h"
 #include "thinwire/error.h"
 #include "thinwire/hash.h"
+#include "thinwire/kernels.h"
 #include "thinwire/log.h"
 
 namespace thinwire {
@@ -32,35 +35,9 @@ double thread_cpu_s() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-double wall_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 // Squares and transforms of floats beyond it overflow: a gradient with such a norm is as useless as
 // one that is not finite.
 constexpr double kNormMax = 1e18;
-
-void check_fit(const Traits& traits, const Optimizer& optimizer, const Sync& sync,
-               const Collective& near, int sites) {
-  const std::string name(optimizer.name());
-  if (traits.whole_matrices && near.size() > 1) {
-    throw UsageError(name + " needs whole matrices; run it with one rank a site");
-  }
-  if (traits.meeting == Meeting::nothing) return;
-  if ((traits.meeting == Meeting::reduce) != sync.reduces()) {
-    throw UsageError(name + (sync.reduces() ? " gathers updates; give it a DelayedSync"
-                                            : " sums dense updates; give it an AllReduceSync"));
-  }
-  if (sites != sync.sites()) {
-    throw UsageError("the trainer is set up for " + std::to_string(sites) +
-                     " sites but the sync for " + std::to_string(sync.sites()) +
-                     "; make them equal");
-  }
-  if (traits.delay != sync.delay()) {
-    throw UsageError(name + " is set up for delay " + std::to_string(traits.delay) +
-                     " but the sync for " + std::to_string(sync.delay()) + "; make them equal");
-  }
-}
 
 }  // namespace
 
@@ -73,11 +50,14 @@ class Trainer::Body {
         sync_(sync),
         options_(std::move(options)),
         traits_(optimizer.traits()),
-        layout_(model.parameters(), options_.chunking),
-        shard_(layout_, near.rank(), near.size(), traits_.states),
-        units_(model, shard_, near, options_.seed) {
+        timeline_(options_.site.spans),
+        layout_(wrapped(model.parameters(), options_.site.wrap), options_.chunking),
+        shard_(layout_, options_.site.sharding == Sharding::none ? 0 : near.rank(),
+               parts_of(near, options_.site), traits_.states),
+        units_(model, shard_, near, options_.seed, options_.site, timeline_) {
     options_.schedule.validate();
-    check_fit(traits_, optimizer, sync, near, options_.sites);
+    options_.site.validate();
+    check_fit(traits_, optimizer, sync, near, options_);
     if (traits_.meeting != Meeting::nothing) sync_.open(dialect());
     if (options_.start) go_on(options_.start(shard_));
     if (options_.states && options_.states->enters_late()) take_over();
@@ -92,6 +72,7 @@ class Trainer::Body {
   Sync& sync_;
   TrainerOptions options_;
   Traits traits_;
+  Timeline timeline_;
   Layout layout_;
   Shard shard_;
   UnitStore units_;
@@ -110,6 +91,8 @@ class Trainer::Body {
   Bytes pack() const;
   bool missed(const Step& step);
   Update compute(const Step& step, StepReport& report);
+  float pass(Step step);
+  void clip(double norm);
   Update extract(Step step, StepReport& report);
   Heard exchange(const Step& step, int phase, Update mine, StepReport& report);
   void repair(const Step& step, const Heard& heard);
@@ -122,6 +105,7 @@ std::uint64_t Trainer::Body::agreement() const {
   hash = hash_fold(hash, layout_.hash());
   hash = hash_fold(hash, hash64(optimizer_.name()));
   hash = hash_fold(hash, hash64(options_.settings));
+  hash = hash_fold(hash, hash64(std::string_view(options_.site.agreement())));
   hash = hash_fold(hash, static_cast<std::uint64_t>(options_.sites));
   hash = hash_fold(hash, static_cast<std::uint64_t>(near_.size()));
   hash = hash_fold(hash, options_.seed);
@@ -198,6 +182,7 @@ StepReport Trainer::Body::one_step() {
   StepReport report;
   report.index = index_;
   report.lr = step.lr;
+  timeline_.begin_step(index_);
   report.caught_up = missed(step) || spoken_;
   const double cpu = thread_cpu_s();
   Update said = compute(step, report);
@@ -207,9 +192,10 @@ StepReport Trainer::Body::one_step() {
   // everyone.
   for (int phase = 0; phase == 0 || !said.empty(); ++phase) {
     const Heard heard = exchange(step, phase, std::move(said), report);
-    said = apply(step, heard, report);
+    said = timeline_.in(Phase::apply, [&] { return apply(step, heard, report); });
   }
   report.compute_s = thread_cpu_s() - cpu;
+  report.times = timeline_.end_step();
   applying_ = spoken_ = false;
   ++index_;
   return report;
@@ -220,7 +206,7 @@ StepReport Trainer::Body::one_step() {
 bool Trainer::Body::missed(const Step& step) {
   if (traits_.meeting != Meeting::gather) return false;
   std::array<float, 1> share{sync_.missed(step) ? 1.0f : 0.0f};
-  if (near_.size() > 1) near_.all_reduce_mean(share);
+  if (near_.size() > 1) timeline_.in(Phase::reduce, [&] { near_.all_reduce_mean(share); });
   return share[0] == 1.0f;
 }
 
@@ -234,18 +220,44 @@ Update Trainer::Body::compute(const Step& step, StepReport& report) {
   }
   units_.begin_step();
   units_.take_from(optimizer_.gradient_point(step, shard_));
-  report.loss = model_.loss_and_grad(units_, step);
+  report.loss = timeline_.in(Phase::compute, [&] { return pass(step); });
   units_.end_step();
   units_.take_from(shard_.params());
   return extract(step, report);
 }
 
+// The mean loss over the step's micro-batches.
+float Trainer::Body::pass(Step step) {
+  float loss = 0.0f;
+  step.micros = options_.site.accumulate;
+  for (step.micro = 0; step.micro < step.micros; ++step.micro) {
+    units_.begin_pass(step.micro);
+    loss += model_.loss_and_grad(units_, step);
+    units_.end_pass();
+  }
+  return loss / static_cast<float>(step.micros);
+}
+
+// The norm is equal on all ranks, and so is what follows from it.
+void Trainer::Body::clip(double norm) {
+  kernels::scale(shard_.grad(), static_cast<float>(options_.site.clip / norm));
+}
+
 // A gradient that is not finite on any rank is folded into no residual: the site says nothing.
 Update Trainer::Body::extract(Step step, StepReport& report) {
-  step.norm = site_norm(shard_, shard_.grad(), near_);
+  step.norm = timeline_.in(near_.size() > 1 ? Phase::reduce : Phase::extract,
+                           [&] { return site_norm(shard_, shard_.grad(), near_); });
   report.gradient_norm = step.norm;
   report.skipped = !(step.norm <= kNormMax);
-  if (!report.skipped) return optimizer_.extract(step, shard_);
+  if (!report.skipped) {
+    return timeline_.in(Phase::extract, [&] {
+      if (options_.site.clip > 0.0f && step.norm > options_.site.clip) {
+        clip(step.norm);
+        step.norm = options_.site.clip;
+      }
+      return optimizer_.extract(step, shard_);
+    });
+  }
   report.gradient_norm = std::numeric_limits<double>::quiet_NaN();
   ++skipped_;
   // A run that has diverged would say so in every step.
@@ -266,13 +278,11 @@ Heard Trainer::Body::exchange(const Step& step, int phase, Update mine, StepRepo
   }
   const double wall = wall_s();
   const std::uint64_t state = shard_hash(shard_);
-  if (phase == 0 && spoken_) {
-    heard = sync_.hear(step);
-  } else if (phase == 0 && report.caught_up) {
-    heard = sync_.listen(step, state);
-  } else {
-    heard = sync_.exchange(step, phase, state, std::move(mine));
-  }
+  heard = timeline_.in(Phase::exchange, [&] {
+    if (phase == 0 && spoken_) return sync_.hear(step);
+    if (phase == 0 && report.caught_up) return sync_.listen(step, state);
+    return sync_.exchange(step, phase, state, std::move(mine));
+  });
   applying_ = true;
   for (const std::string& complaint : sync_.take_complaints()) log_warn(complaint);
   if (phase == 0) repair(step, heard);

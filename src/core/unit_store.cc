@@ -3,17 +3,39 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/core/near_math.h"
 #include "thinwire/error.h"
+#include "thinwire/kernels.h"
 
 namespace thinwire {
 
-UnitStore::UnitStore(const Model& model, Shard& shard, Collective& near, std::uint64_t seed)
-    : shard_(shard), near_(near), point_(shard.params()), units_(shard.layout().units()) {
+UnitStore::UnitStore(const Model& model, Shard& shard, Collective& near, std::uint64_t seed,
+                     const SiteOptions& options, Timeline& timeline)
+    : shard_(shard),
+      near_(near),
+      options_(options),
+      timeline_(timeline),
+      seen_(shard.layout().seen_as(model.parameters())),
+      holds_whole_(near.size() == 1 || options.sharding == Sharding::none),
+      point_(shard.params()),
+      unit_of_(seen_.units()),
+      gradient_leased_(seen_.units()),
+      units_(shard.layout().units()),
+      queue_(options.prefetch && near.size() > 1) {
   const Layout& layout = shard.layout();
   for (int unit = 0; unit < layout.units(); ++unit) {
     units_[unit].frozen.resize(layout.frozen_size(unit));
     units_[unit].discarded.resize(layout.frozen_size(unit));
   }
+  for (std::size_t i = 0; i < layout.parameters().size(); ++i) {
+    unit_of_[seen_.place(i).unit] = layout.place(i).unit;
+  }
+  for (int unit : unit_of_) ++units_[unit].declared;
+  initialize(model, seed);
+}
+
+void UnitStore::initialize(const Model& model, std::uint64_t seed) {
+  const Layout& layout = shard_.layout();
   std::vector<float> values;
   for (std::size_t i = 0; i < layout.parameters().size(); ++i) {
     const Place& place = layout.place(i);
@@ -23,12 +45,13 @@ UnitStore::UnitStore(const Model& model, Shard& shard, Collective& near, std::ui
       std::copy(values.begin(), values.end(), units_[place.unit].frozen.begin() + place.offset);
       continue;
     }
-    const auto cuts = shard.cuts(place.unit);
-    const std::size_t begin = std::max(place.offset, cuts[shard.rank()]);
-    const std::size_t end = std::min(place.offset + place.size, cuts[shard.rank() + 1]);
+    const auto cuts = shard_.cuts(place.unit);
+    const std::size_t begin = std::max(place.offset, cuts[shard_.rank()]);
+    const std::size_t end = std::min(place.offset + place.size, cuts[shard_.rank() + 1]);
     if (begin >= end) continue;
-    std::copy(values.begin() + (begin - place.offset), values.begin() + (end - place.offset),
-              shard.params().begin() + shard.unit_offset(place.unit) + begin - cuts[shard.rank()]);
+    std::copy(
+        values.begin() + (begin - place.offset), values.begin() + (end - place.offset),
+        shard_.params().begin() + shard_.unit_offset(place.unit) + begin - cuts[shard_.rank()]);
   }
 }
 
@@ -37,72 +60,165 @@ std::size_t UnitStore::part_size(int unit) const {
   return cuts[shard_.rank() + 1] - cuts[shard_.rank()];
 }
 
+Floats UnitStore::grad_part(int unit) {
+  return shard_.grad().subspan(shard_.unit_offset(unit), part_size(unit));
+}
+
 void UnitStore::throw_kept() {
   if (kept_) std::rethrow_exception(std::exchange(kept_, nullptr));
 }
 
 void UnitStore::begin_step() {
+  queue_.settle();  // of a step that broke off
   throw_kept();
-  for (Unit& unit : units_) unit.gradient_leased = false;
+  in_step_ = true;
+  for (Unit& unit : units_) release(unit);  // the parameters have moved
+}
+
+void UnitStore::begin_pass(int micro) {
+  micro_ = micro;
+  order_.begin_pass();
+  std::fill(gradient_leased_.begin(), gradient_leased_.end(), false);
+  for (Unit& unit : units_) unit.gradients_taken = unit.gradients_back = 0;
+}
+
+void UnitStore::end_pass() {
+  throw_kept();
+  for (const bool leased : gradient_leased_) TW_CHECK(leased);
+  for (const Unit& unit : units_) TW_CHECK(unit.weight_leases == 0);
 }
 
 void UnitStore::end_step() {
+  timeline_.in(Phase::reduce, [this] { queue_.wait_for_all(); });
+  for (Unit& unit : units_) release(unit);
+  in_step_ = false;
+}
+
+// Whoever keeps parameters whole keeps their buffer for the next gather.
+void UnitStore::release(Unit& unit) noexcept {
+  if (unit.weight_leases > 0) return;
+  unit.resident = false;
+  if (options_.sharding == Sharding::full || holds_whole_) std::vector<float>().swap(unit.weights);
+}
+
+void UnitStore::start_gather(int index) {
+  units_[index].resident = true;
+  const ConstFloats part = point_.subspan(shard_.unit_offset(index), part_size(index));
+  units_[index].gathered = queue_.push([this, index, part] {
+    const double begin_s = wall_s();
+    Unit& unit = units_[index];
+    unit.weights.resize(shard_.layout().unit_size(index));
+    if (holds_whole_) {
+      std::copy(part.begin(), part.end(), unit.weights.begin());
+      round_to_bf16(unit.weights);
+    } else {
+      gather_unit(near_, part, unit.weights, shard_.cuts(index), options_.gather);
+    }
+    timeline_.near_worked(Phase::gather, index, queue_.has_thread(), begin_s);
+  });
+}
+
+Units::Buffers<ConstFloats> UnitStore::take_weights(int declared) {
   throw_kept();
-  for (const Unit& unit : units_) TW_CHECK(unit.gradient_leased && unit.weight_leases == 0);
+  const int index = unit_of_.at(declared);
+  Unit& unit = units_[index];
+  if (!copies()) {
+    ++unit.weight_leases;
+    return {point_.subspan(shard_.unit_offset(index), part_size(index)), unit.frozen};
+  }
+  if (unit.weight_leases == 0) {
+    timeline_.in(Phase::gather, [&] {
+      if (!unit.resident) start_gather(index);
+      queue_.wait(unit.gathered);
+    });
+    if (in_step_) order_.taken(index);
+    const int next = in_step_ && queue_.has_thread() ? order_.next() : -1;
+    if (next >= 0 && !units_[next].resident) start_gather(next);
+  }
+  ++unit.weight_leases;
+  return {unit.weights, unit.frozen};
 }
 
-Units::Buffers<ConstFloats> UnitStore::take_weights(int unit) {
+void UnitStore::end_weights(int declared) noexcept {
+  const int index = unit_of_[declared];
+  Unit& unit = units_[index];
+  if (--unit.weight_leases > 0 || !copies()) return;
+  const bool kept = in_step_ && (order_.next() == index ||
+                                 (options_.sharding != Sharding::full && !holds_whole_));
+  if (!kept) release(unit);
+}
+
+// The buffer is the shard's own where that is the whole model and nothing has to be added up.
+Units::Buffers<Floats> UnitStore::take_gradient(int declared) {
   throw_kept();
-  Unit& wanted = units_.at(unit);
-  const ConstFloats part = point_.subspan(shard_.unit_offset(unit), part_size(unit));
-  if (near_.size() == 1) {
-    ++wanted.weight_leases;
-    return {part, wanted.frozen};
+  TW_CHECK(!gradient_leased_.at(declared));
+  gradient_leased_[declared] = true;
+  const int index = unit_of_[declared];
+  Unit& unit = units_[index];
+  const bool own = holds_whole_ && options_.accumulate == 1;
+  if (unit.gradients_taken++ == 0) {
+    if (own) {
+      std::ranges::fill(grad_part(index), 0.0f);
+    } else {
+      // One gradient at a time is on its way: memory stays within two units.
+      timeline_.in(Phase::reduce, [this] { queue_.wait(reducing_); });
+      unit.gradient.assign(shard_.layout().unit_size(index), 0.0f);
+    }
   }
-  if (wanted.weight_leases++ == 0) {
-    wanted.weights.resize(layout().unit_size(unit));
-    near_.all_gather(part, wanted.weights, shard_.cuts(unit));
-  }
-  return {wanted.weights, wanted.frozen};
+  return {own ? grad_part(index) : Floats(unit.gradient), unit.discarded};
 }
 
-void UnitStore::end_weights(int unit) noexcept {
-  Unit& done = units_[unit];
-  if (--done.weight_leases == 0) std::vector<float>().swap(done.weights);
-}
-
-Units::Buffers<Floats> UnitStore::take_gradient(int unit) {
-  throw_kept();
-  Unit& wanted = units_.at(unit);
-  TW_CHECK(!wanted.gradient_leased);
-  wanted.gradient_leased = true;
-  if (near_.size() == 1) {
-    const Floats part = shard_.grad().subspan(shard_.unit_offset(unit), part_size(unit));
-    std::fill(part.begin(), part.end(), 0.0f);
-    return {part, wanted.discarded};
-  }
-  wanted.gradient.assign(layout().unit_size(unit), 0.0f);
-  return {wanted.gradient, wanted.discarded};
-}
-
-void UnitStore::end_gradient(int unit) noexcept {
-  if (near_.size() == 1) return;
-  Unit& done = units_[unit];
+void UnitStore::end_gradient(int declared) noexcept {
+  const int index = unit_of_[declared];
+  Unit& unit = units_[index];
   try {
     // A destructor may not throw: the failure waits for the next take or the end of the step.
     if (std::uncaught_exceptions() > 0) {
       // The model failed while it held the lease; the other ranks may be in another operation.
       throw Error("a gradient was given back by a failure; this step cannot go on");
     }
-    if (!kept_) {
-      near_.reduce_scatter_mean(done.gradient,
-                                shard_.grad().subspan(shard_.unit_offset(unit), part_size(unit)),
-                                shard_.cuts(unit));
+    if (++unit.gradients_back < unit.declared || kept_) return;
+    if (options_.accumulate > 1) add_up(index);
+    if (micro_ + 1 == options_.accumulate) {
+      timeline_.in(Phase::reduce, [&] { start_reduce(index); });
     }
   } catch (...) {
     kept_ = std::current_exception();
   }
-  std::vector<float>().swap(done.gradient);
+}
+
+// Adds the micro-batch's gradient to the sum, and makes the last sum the gradient: their mean.
+void UnitStore::add_up(int index) {
+  Unit& unit = units_[index];
+  const Floats sum = holds_whole_ ? grad_part(index) : Floats(unit.sum);
+  if (micro_ > 0) {
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += unit.gradient[i];
+  } else if (holds_whole_) {
+    std::ranges::copy(unit.gradient, sum.begin());
+  } else {
+    unit.sum.swap(unit.gradient);
+  }
+  if (micro_ + 1 == options_.accumulate) {
+    kernels::scale(sum, 1.0f / static_cast<float>(options_.accumulate));
+    unit.gradient.swap(unit.sum);
+  }
+  std::vector<float>().swap(micro_ + 1 == options_.accumulate ? unit.sum : unit.gradient);
+  if (holds_whole_) std::vector<float>().swap(unit.gradient);
+}
+
+void UnitStore::start_reduce(int index) {
+  const Floats part = grad_part(index);
+  reducing_ = queue_.push([this, index, part] {
+    const double begin_s = wall_s();
+    Unit& unit = units_[index];
+    if (holds_whole_) {
+      all_reduce_unit(near_, part, options_.reduce);
+    } else {
+      reduce_unit(near_, unit.gradient, part, shard_.cuts(index), options_.reduce);
+    }
+    if (options_.sharding != Sharding::optimizer) std::vector<float>().swap(unit.gradient);
+    timeline_.near_worked(Phase::reduce, index, queue_.has_thread(), begin_s);
+  });
 }
 
 }  // namespace thinwire

@@ -19,6 +19,7 @@ struct SiteRunOptions {
   std::uint64_t steps = 20;
   Schedule schedule = {.shape = ScheduleShape::constant, .peak = 0.02f};
   Chunking chunking = Chunking::padded;
+  SiteOptions inside = {};  // a site
   std::function<std::unique_ptr<Optimizer>()> optimizer;
   std::function<std::unique_ptr<Model>(int site, int rank)> model = [](int site, int) {
     return std::make_unique<ToyModel>(ToyOptions{.site = site});
@@ -50,7 +51,7 @@ inline std::unique_ptr<Sync> sync_for(const Traits& traits, LoopbackWorld& world
 inline std::vector<float> gathered_parameters(Trainer& trainer) {
   std::vector<float> all;
   for (std::size_t p = 0; p < trainer.layout().parameters().size(); ++p) {
-    const Place& place = trainer.layout().place(p);
+    const Place& place = trainer.units().layout().place(p);
     const Units::Weights weights = trainer.units().weights(place.unit);
     const ConstFloats values = weights.at(place);
     all.insert(all.end(), values.begin(), values.end());
@@ -71,7 +72,8 @@ inline std::vector<RankOutcome> run_sites(const SiteRunOptions& options) {
     const auto model = options.model(site, rank);
     TrainerOptions of_trainer{.schedule = options.schedule,
                               .sites = options.world.sites,
-                              .chunking = options.chunking};
+                              .chunking = options.chunking,
+                              .site = options.inside};
     if (options.start) {
       of_trainer.start = [&](Shard& shard) { return options.start(shard, *optimizer, site); };
     }

@@ -66,6 +66,29 @@ inline Bytes text_bytes(const std::string& text) {
   return bytes;
 }
 
+TEST_P(CollectiveSuite, AllToAllCarriesEveryMembersPart) {
+  for (int members : {1, 2, 3, 5}) {
+    for (std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{4}, std::size_t{10'007}}) {
+      const auto transport = GetParam()({.members = members});
+      const std::vector<std::size_t> cuts = odd_cuts(size, members);
+      run_threads(members, [&](int member) {
+        const std::size_t length = cuts[member + 1] - cuts[member];
+        std::vector<float> parts(length * members);
+        Collective& near = transport->collective(member);
+        near.all_to_all(noise_vector(member, size), parts, cuts);
+        std::vector<float> stand_in(parts.size());
+        near.Collective::all_to_all(noise_vector(member, size), stand_in, cuts);
+        EXPECT_EQ(parts, stand_in);
+        for (int from = 0; from < members; ++from) {
+          const std::vector<float> theirs = noise_vector(from, size);
+          EXPECT_TRUE(std::equal(parts.begin() + length * from, parts.begin() + length * (from + 1),
+                                 theirs.begin() + cuts[member]));
+        }
+      });
+    }
+  }
+}
+
 TEST_P(CollectiveSuite, ReduceScatterGivesTheMeanInMemberOrder) {
   for (int members : {1, 2, 3, 5}) {
     for (std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{4}, std::size_t{10'007}}) {

@@ -1,0 +1,81 @@
+#include "src/core/near_queue.h"
+
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "thinwire/error.h"
+
+namespace thinwire {
+
+NearQueue::NearQueue(bool own_thread) {
+  if (!own_thread) return;
+  try {
+    thread_ = std::thread([this] { work(); });
+  } catch (const std::system_error& error) {
+    throw Error(std::string("cannot start the thread of the near link: ") + error.what() +
+                "; take fewer ranks, or no prefetch");
+  }
+}
+
+NearQueue::~NearQueue() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    waiting_.clear();
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+NearQueue::Ticket NearQueue::push(std::function<void()> operation) {
+  if (!has_thread()) {
+    operation();
+    return 0;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_.push_back(std::move(operation));
+  }
+  changed_.notify_all();
+  return ++pushed_;
+}
+
+void NearQueue::wait(Ticket ticket) {
+  if (!has_thread()) return;
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return done_ >= ticket; });
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+void NearQueue::settle() noexcept {
+  if (!has_thread()) return;
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return done_ >= pushed_; });
+}
+
+void NearQueue::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return stop_ || !waiting_.empty(); });
+    if (stop_) return;
+    const std::function<void()> operation = std::move(waiting_.front());
+    waiting_.pop_front();
+    std::exception_ptr failure = failure_;
+    lock.unlock();
+    if (!failure) {
+      try {
+        operation();
+      } catch (...) {
+        failure = std::current_exception();
+      }
+    }
+    lock.lock();
+    failure_ = std::move(failure);
+    ++done_;
+    changed_.notify_all();
+  }
+}
+
+}  // namespace thinwire

@@ -1,0 +1,48 @@
+// The near link's operations in the order in which the training thread asks for them, which is the
+// same on all ranks of a site: executed one after another on a thread of their own, or at once.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace thinwire {
+
+class NearQueue {
+ public:
+  using Ticket = std::uint64_t;  // 0: nothing to wait for
+
+  // Without a thread push() executes the operation itself. Throws Error when there is no thread to
+  // be had.
+  explicit NearQueue(bool own_thread);
+  // Drops what has not begun and waits for what has.
+  ~NearQueue();
+
+  bool has_thread() const { return thread_.joinable(); }
+
+  Ticket push(std::function<void()> operation);
+  // Until that operation and all before it are done. Throws the first failure of any; nothing is
+  // executed after one.
+  void wait(Ticket ticket);
+  void wait_for_all() { wait(pushed_); }
+  // Until nothing is at work; failures stay for the next wait.
+  void settle() noexcept;
+
+ private:
+  void work();
+
+  Ticket pushed_ = 0;  // training thread's
+  std::mutex mutex_;   // guards all below but the thread
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> waiting_;
+  Ticket done_ = 0;
+  bool stop_ = false;
+  std::exception_ptr failure_;
+  std::thread thread_;
+};
+
+}  // namespace thinwire
