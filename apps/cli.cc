@@ -50,6 +50,12 @@ constexpr Flag kInsideFlags[] = {
     {"--accumulate", "run.accumulate", "Micro-batches of a step; their gradients meet once (1)"},
     {"--clip", "run.clip", "Norm to which a site's gradient is scaled down; 0: never (0)"},
     {"--prefetch", "run.prefetch", "1: a site's links work beside the computation (1)"},
+    {"--guard", "run.guard",
+     "When a loss or gradient makes no sense: skip, stop or rollback (skip)"},
+    {"--spike", "run.spike",
+     "How many times as far as usual above the mean a loss is one (0: off)"},
+    {"--compare-every", "run.compare_every",
+     "Steps between comparisons of a site's ranks (0: none)"},
     {"--recompute", "model.recompute", "1: blocks are run twice to save their memory (0)"},
     {"--trace", "run.trace", "File for a trace of the first steps, for ui.perfetto.dev"},
 };

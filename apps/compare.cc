@@ -130,8 +130,11 @@ std::string model_text(const RunOptions& options, std::uint64_t parameters) {
 
 // What ranks of a site share beside the settings of all sites: they gather and evaluate together.
 std::string inside_settings(const RunOptions& options) {
-  return fmt::format("eval_every = {}\neval_windows = {}\nsharding = {}\n", options.eval_every,
-                     options.eval_windows, to_string(options.inside.sharding));
+  return fmt::format(
+      "eval_every = {}\neval_windows = {}\nsharding = {}\nguard = {}\nspike = {}\n"
+      "compare_every = {}\n",
+      options.eval_every, options.eval_windows, to_string(options.inside.sharding),
+      static_cast<int>(options.guard.policy), options.guard.spike, options.guard.compare_every);
 }
 
 // Ranks as processes write a trace each: trace.json, trace-rank-1.json, ...
@@ -184,6 +187,9 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
   check_saving(train.save, options);
   if (site.place && !train.save.dir.empty() && options.sites != 1) {
     throw UsageError("--save is there for one site of processes, and not at a hub; leave it away");
+  }
+  if (site.place && options.guard.policy == GuardPolicy::roll_back) {
+    throw UsageError("ranks that are processes do not go back together; take --guard skip or stop");
   }
   const bool first = !site.place || site.place->rank == 0;  // of processes that are ranks
   if (first) check_out_dir(options.out);

@@ -203,6 +203,17 @@ SiteOptions read_inside(Settings& run) {
   return inside;
 }
 
+GuardOptions read_guard(Settings& run) {
+  const std::string policy = run.choice("guard", "skip", {"skip", "stop", "rollback"});
+  GuardOptions guard;
+  guard.policy = policy == "skip"   ? GuardPolicy::skip
+                 : policy == "stop" ? GuardPolicy::stop
+                                    : GuardPolicy::roll_back;
+  guard.spike = static_cast<float>(run.number("spike", 0.0, 0.0, 1e6));
+  guard.compare_every = static_cast<std::uint64_t>(run.integer("compare_every", 0, 0, kMax));
+  return guard;
+}
+
 // Evaluations are kept until the end; more of them than this fill memory, not insight.
 constexpr std::uint64_t kEvaluationsMax = 100'000;
 
@@ -280,6 +291,7 @@ RunOptions resolve(const FlatConfig& config, const OptimizerCatalog& catalog) {
                          ? Chunking::divisor
                          : Chunking::padded;
   options.inside = read_inside(run);
+  options.guard = read_guard(run);
   options.trace = run.text("trace", "");
   run.finish();
   check_run(options);

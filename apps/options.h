@@ -14,6 +14,7 @@
 
 #include "models/gpt.h"
 #include "optimizers/catalog.h"
+#include "thinwire/guard.h"
 #include "thinwire/link_model.h"
 #include "thinwire/schedule.h"
 #include "thinwire/site_options.h"
@@ -54,6 +55,7 @@ struct RunOptions {
   LinkOptions link;
   Chunking chunking = Chunking::padded;
   SiteOptions inside;  // how a site's ranks share the model
+  GuardOptions guard;
   std::filesystem::path trace;
   std::string preset;
   GptOptions model;

@@ -31,6 +31,8 @@ constexpr std::size_t kGroup = 8;
 // change no result.
 constexpr std::chrono::hours kPatience{24};
 
+constexpr std::size_t kRollBacksMax = 16;
+
 constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
 const std::string kNothing = "nothing was written";
@@ -126,8 +128,9 @@ void from_numbers(const std::vector<double>& numbers, RankResult& rank, Losses& 
 
 class Run {
  public:
-  explicit Run(const Job& job)
+  Run(const Job& job, GuardOptions guard)
       : job_(job),
+        guard_(std::move(guard)),
         options_(job.options),
         sites_(job.link == nullptr && job.process == nullptr ? options_.sites : 1),
         world_({.sites = sites_,
@@ -276,7 +279,8 @@ class Run {
                                    .chunking = options_.chunking,
                                    .settings = describe(job_.method),
                                    .states = job_.link ? &job_.link->states(rank) : nullptr,
-                                   .site = options_.inside};
+                                   .site = options_.inside,
+                                   .guard = guard_};
     trainer_options.site.spans = spans.get();
     trainer_options.schedule.peak = job_.method.lr;
     if (job_.saving && job_.saving->from()) {
@@ -417,6 +421,7 @@ class Run {
   }
 
   const Job& job_;
+  const GuardOptions guard_;
   const RunOptions& options_;
   int sites_;  // played in this process
   LoopbackWorld world_;
@@ -439,6 +444,19 @@ Traits traits_of(const MethodSpec& method, const OptimizerCatalog& catalog) {
   return catalog.make(method.name, settings)->traits();
 }
 
-RunResult run(const Job& job) { return Run(job).go(); }
+// A step that went wrong is left out when the run comes to it again.
+RunResult run(const Job& job) {
+  GuardOptions guard = job.options.guard;
+  for (;;) {
+    try {
+      return Run(job, guard).go();
+    } catch (const Spike& spike) {
+      if (guard.policy != GuardPolicy::roll_back || guard.skip.size() == kRollBacksMax) throw;
+      guard.skip.push_back(spike.step);
+      log_warn(std::string(spike.what()) + "; the run goes back to step " +
+               std::to_string(job.saving->roll_back()) + " and leaves that step out");
+    }
+  }
+}
 
 }  // namespace thinwire::app

@@ -17,10 +17,11 @@ namespace thinwire::app {
 namespace {
 
 // A machine's own affair, or what may change between two halves of a run.
-constexpr std::array<std::string_view, 14> kFree{
-    "run.data",         "run.out",      "run.threads",  "run.link",  "run.eval_every",
-    "run.eval_windows", "run.sites",    "run.ranks",    "run.seeds", "run.methods",
-    "model.recompute",  "run.sharding", "run.prefetch", "run.trace"};
+constexpr std::array<std::string_view, 17> kFree{
+    "run.data",         "run.out",          "run.threads",  "run.link",  "run.eval_every",
+    "run.eval_windows", "run.sites",        "run.ranks",    "run.seeds", "run.methods",
+    "model.recompute",  "run.sharding",     "run.prefetch", "run.trace", "run.guard",
+    "run.spike",        "run.compare_every"};
 constexpr const char* kSteps = "run.steps";
 
 }  // namespace
@@ -36,6 +37,8 @@ void check_saving(const SaveCommand& command, const RunOptions& options) {
     throw UsageError(fmt::format("--until {} is beyond the last step, {}; see --steps",
                                  command.until, options.steps));
   }
+  if (command.dir.empty() && options.guard.policy == GuardPolicy::roll_back)
+    throw UsageError("--guard rollback needs --save DIR, where it goes back to");
   if (command.keep < 1) throw UsageError("--keep must be 1 or more");
   if (command.residuals != "fold" && command.residuals != "drop") {
     throw UsageError("--residuals is fold or drop, not '" + command.residuals + "'");
@@ -68,17 +71,17 @@ Saving::Saving(const SaveCommand& command, const RunOptions& options, const Text
       ranks_(options.inside.sharding == Sharding::none ? 1 : options.ranks),
       residuals_(command.residuals == "drop" ? Residuals::drop : Residuals::fold) {
   const RunSettings settings = settings_to_keep(options, text);
-  CheckpointOptions writing{.dir = dir_,
-                            .run = settings,
-                            .sites = options.sites,
-                            .saved_sites = saved_sites,
-                            .ranks = ranks_,
-                            .first_rank = only_rank.value_or(0),
-                            .ranks_here = only_rank ? 1 : ranks_,
-                            .keep_last = command.keep,
-                            .keep_every = command.keep_every};
+  writing_ = {.dir = dir_,
+              .run = settings,
+              .sites = options.sites,
+              .saved_sites = saved_sites,
+              .ranks = ranks_,
+              .first_rank = only_rank.value_or(0),
+              .ranks_here = only_rank ? 1 : ranks_,
+              .keep_last = command.keep,
+              .keep_every = command.keep_every};
   // Holds the directory before a look at what is in it.
-  if (only_rank.value_or(0) < ranks_) writer_.emplace(std::move(writing));
+  if (only_rank.value_or(0) < ranks_) writer_.emplace(writing_);
   const FoundCheckpoint found = newest_checkpoint(dir_);
   if (!command.resume) {
     if (!list_checkpoints(dir_).empty()) {
@@ -125,6 +128,14 @@ Saving::Saving(const SaveCommand& command, const RunOptions& options, const Text
                         : (drop ? "the new ones owe nothing (--residuals drop)"
                                 : "the new ones owe what the others owe in the mean")));
   }
+}
+
+// What some ranks have given is of no use any more.
+std::uint64_t Saving::roll_back() {
+  writer_.reset();
+  writer_.emplace(writing_);
+  found_ = newest_checkpoint(dir_).checkpoint;
+  return found_ ? found_->step() : 0;
 }
 
 Progress Saving::load(int site, Shard& shard, Optimizer& optimizer) const {

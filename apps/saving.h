@@ -41,6 +41,8 @@ class Saving {
 
   const Checkpoint* from() const { return found_ ? &*found_ : nullptr; }
   Progress load(int site, Shard& shard, Optimizer& optimizer) const;
+  // Loads give the newest valid checkpoint from now on; its step, 0: there is none.
+  std::uint64_t roll_back();
   bool due(std::uint64_t step) const { return step % every_ == 0; }
   // Every rank; a step's state is saved once.
   // `link`: what the far link gives to be kept, see ZmqLink::save_rounds.
@@ -56,6 +58,7 @@ class Saving {
   const int sites_;
   const int ranks_;  // that save: without sharding the first one has all
   const Residuals residuals_;
+  CheckpointOptions writing_;
   std::optional<Checkpoint> found_;
   std::optional<CheckpointWriter> writer_;
 };

@@ -20,9 +20,10 @@
 namespace thinwire::app {
 
 std::string shared_settings(const RunOptions& options, const Text& text) {
-  constexpr std::array<std::string_view, 10> kOwn{
-      "data =",         "out =",      "threads =",  "link =",  "eval_every =",
-      "eval_windows =", "sharding =", "prefetch =", "trace =", "recompute ="};
+  constexpr std::array<std::string_view, 13> kOwn{
+      "data =",         "out =",      "threads =",      "link =",  "eval_every =",
+      "eval_windows =", "sharding =", "prefetch =",     "trace =", "recompute =",
+      "guard =",        "spike =",    "compare_every ="};
   std::string shared;
   std::istringstream lines(options.config);
   for (std::string line; std::getline(lines, line);) {
@@ -48,6 +49,8 @@ void check_site(const SiteCommand& command, const RunOptions& options) {
   }
   check_timeouts(command);
   for (const std::string& hub : command.hubs) parse_address(hub, AddressUse::dial);
+  if (options.guard.policy == GuardPolicy::roll_back)
+    throw UsageError("a site cannot go back alone; take --guard skip or stop");
   if (options.seeds != 1) throw UsageError("a site trains with one seed; leave --seeds away");
 }
 

@@ -125,6 +125,25 @@ TEST_F(CliSave, AFullDiskCostsTheCheckpointAndNotTheRun) {
 }
 
 // It takes the state over from a, and stays in the run to its end.
+TEST_F(CliSave, AGuardStopsTheRunOrTakesItBack) {
+  // So near to the mean that ordinary noise is a spike.
+  const Words jumpy{"--steps", "300", "--spike", "3", "--eval-every", "300", "--save-every", "20"};
+  const auto guarded = [&](const std::string& policy) {
+    Words words = saving(policy, jumpy);
+    words.insert(words.end(), {"--guard", policy});
+    return run(train("adamw", words));
+  };
+  const Outcome stopped = guarded("stop");
+  EXPECT_EQ(stopped.code, 1) << stopped.err;
+  EXPECT_NE(stopped.err.find("is far above the usual"), std::string::npos) << stopped.err;
+  EXPECT_FALSE(steps_in("stop").empty());
+  const Outcome back = guarded("rollback");
+  EXPECT_NE(back.err.find("the run goes back to step "), std::string::npos) << back.err;
+  EXPECT_NE(back.err.find("it is left out, as was asked"), std::string::npos) << back.err;
+  EXPECT_NE(hash_of(back), "none");
+  expect_usage_error(train("adamw", {"--out", "out", "--guard", "rollback"}), "needs --save");
+}
+
 TEST_F(CliSave, AJoinerWithAFullDiskTrainsOn) {
   if (!mount_disk("size=100k")) GTEST_SKIP() << "only root may mount a small disk";
   Hub hub({.listen = "tcp://127.0.0.1:0",

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "thinwire/collective.h"
+#include "thinwire/guard.h"
 #include "thinwire/model.h"
 #include "thinwire/optimizer.h"
 #include "thinwire/schedule.h"
@@ -35,6 +36,7 @@ struct TrainerOptions {
   // Goes on from a saved state: fills the shard and says where it was (checkpoint.h).
   std::function<Progress(Shard&)> start = {};
   SiteOptions site = {};
+  GuardOptions guard = {};
 };
 
 struct StepReport {
@@ -78,7 +80,7 @@ class Trainer {
   std::uint64_t state_hash();
   // Hash of all that sites must agree on: layout, optimizer, settings, protocol.
   std::uint64_t agreement() const;
-  // Times this site had a gradient that was not finite.
+  // Times this site said nothing: its gradient was not finite, or its guard was against it.
   std::uint64_t skipped() const;
 
  private:

@@ -16,6 +16,7 @@
 #include "src/core/replica.h"
 #include "src/core/site_math.h"
 #include "src/core/timeline.h"
+#include "src/core/unit_check.h"
 #include "src/core/unit_store.h"
 #include "src/core/wrap.h"
 #include "thinwire/error.h"
@@ -76,6 +77,7 @@ class Trainer::Body {
   Layout layout_;
   Shard shard_;
   UnitStore units_;
+  LossGuard guard_{options_.guard.spike};
   std::uint64_t index_ = 0;
   std::uint64_t skipped_ = 0;
   bool took_over_ = false;
@@ -89,11 +91,13 @@ class Trainer::Body {
   void go_on(Progress progress);
   void take_over();
   Bytes pack() const;
+  void compare_ranks();
   bool missed(const Step& step);
   Update compute(const Step& step, StepReport& report);
   float pass(Step step);
   void clip(double norm);
   Update extract(Step step, StepReport& report);
+  std::string objection(const Step& step, float loss);
   Heard exchange(const Step& step, int phase, Update mine, StepReport& report);
   void repair(const Step& step, const Heard& heard);
   Update apply(Step step, const Heard& heard, StepReport& report);
@@ -183,6 +187,7 @@ StepReport Trainer::Body::one_step() {
   report.index = index_;
   report.lr = step.lr;
   timeline_.begin_step(index_);
+  compare_ranks();
   report.caught_up = missed(step) || spoken_;
   const double cpu = thread_cpu_s();
   Update said = compute(step, report);
@@ -199,6 +204,15 @@ StepReport Trainer::Body::one_step() {
   applying_ = spoken_ = false;
   ++index_;
   return report;
+}
+
+void Trainer::Body::compare_ranks() {
+  const std::uint64_t every = options_.guard.compare_every;
+  if (every == 0 || index_ % every != 0) return;
+  if (const std::string why = differing_unit(units_, near_); !why.empty()) {
+    throw Error("step " + std::to_string(index_) + ": " + why +
+                "; its memory or network is damaged: go on from a checkpoint elsewhere");
+  }
 }
 
 // One decision for all ranks of the site: a round counts as missed when every one knows it to be
@@ -248,7 +262,8 @@ Update Trainer::Body::extract(Step step, StepReport& report) {
   step.norm = timeline_.in(near_.size() > 1 ? Phase::reduce : Phase::extract,
                            [&] { return site_norm(shard_, shard_.grad(), near_); });
   report.gradient_norm = step.norm;
-  report.skipped = !(step.norm <= kNormMax);
+  const std::string why = objection(step, report.loss);
+  report.skipped = !why.empty();
   if (!report.skipped) {
     return timeline_.in(Phase::extract, [&] {
       if (options_.site.clip > 0.0f && step.norm > options_.site.clip) {
@@ -258,16 +273,31 @@ Update Trainer::Body::extract(Step step, StepReport& report) {
       return optimizer_.extract(step, shard_);
     });
   }
-  report.gradient_norm = std::numeric_limits<double>::quiet_NaN();
+  if (!(step.norm <= kNormMax)) report.gradient_norm = std::numeric_limits<double>::quiet_NaN();
   ++skipped_;
   // A run that has diverged would say so in every step.
   if (near_.rank() == 0 && std::has_single_bit(skipped_)) {
-    log_warn("step " + std::to_string(step.index) +
-             ": the gradient is not finite or its norm above 1e18; this site's contribution is "
-             "skipped, " +
-             std::to_string(skipped_) + " so far");
+    log_warn("step " + std::to_string(step.index) + ": " + why +
+             "; this site's contribution is skipped, " + std::to_string(skipped_) + " so far");
   }
   return {};
+}
+
+// Why this site says nothing in the step, or nothing; the same on all ranks. Throws Spike where the
+// guard is not to be content with that.
+std::string Trainer::Body::objection(const Step& step, float loss) {
+  const GuardOptions& guard = options_.guard;
+  if (std::ranges::count(guard.skip, step.index) > 0) return "it is left out, as was asked";
+  std::array<float, 1> mean{loss};
+  if (guard.spike > 0.0f && near_.size() > 1) near_.all_reduce_mean(mean);
+  std::string why;
+  if (!(step.norm <= kNormMax)) {
+    why = "the gradient is not finite or its norm above 1e18";
+  } else if (guard_.is_spike(mean[0])) {
+    why = "the loss " + std::to_string(mean[0]) + " is far above the usual";
+  }
+  if (why.empty() || guard.policy == GuardPolicy::skip) return why;
+  throw Spike("step " + std::to_string(step.index) + ": " + why, step.index);
 }
 
 Heard Trainer::Body::exchange(const Step& step, int phase, Update mine, StepReport& report) {

@@ -20,6 +20,7 @@ struct SiteRunOptions {
   Schedule schedule = {.shape = ScheduleShape::constant, .peak = 0.02f};
   Chunking chunking = Chunking::padded;
   SiteOptions inside = {};  // a site
+  GuardOptions guard = {};
   std::function<std::unique_ptr<Optimizer>()> optimizer;
   std::function<std::unique_ptr<Model>(int site, int rank)> model = [](int site, int) {
     return std::make_unique<ToyModel>(ToyOptions{.site = site});
@@ -27,6 +28,8 @@ struct SiteRunOptions {
   // Called by every rank before each step.
   std::function<void(Trainer&, LoopbackWorld&, int site, int rank)> before_step = {};
   std::function<void(Trainer&, int site, int rank)> at_end = {};
+  // Another near link for a rank, around the one given; none: that one.
+  std::function<std::unique_ptr<Collective>(Collective&, int rank)> near = {};
   // Where a rank goes on from; none: it begins.
   std::function<Progress(Shard&, Optimizer&, int site)> start = {};
 };
@@ -73,12 +76,15 @@ inline std::vector<RankOutcome> run_sites(const SiteRunOptions& options) {
     TrainerOptions of_trainer{.schedule = options.schedule,
                               .sites = options.world.sites,
                               .chunking = options.chunking,
-                              .site = options.inside};
+                              .site = options.inside,
+                              .guard = options.guard};
     if (options.start) {
       of_trainer.start = [&](Shard& shard) { return options.start(shard, *optimizer, site); };
     }
     try {
-      Trainer trainer(*model, world.near(site, rank), *optimizer, *sync, of_trainer);
+      Collective& near = world.near(site, rank);
+      const auto around = options.near ? options.near(near, rank) : nullptr;
+      Trainer trainer(*model, around ? *around : near, *optimizer, *sync, of_trainer);
       while (trainer.steps_done() < options.steps) {
         if (options.before_step) options.before_step(trainer, world, site, rank);
         outcomes[i].reports.push_back(trainer.step());
