@@ -14,8 +14,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// After the deadline: until those who miss the same rank, in another operation perhaps, say so.
-constexpr milliseconds kGrace{250};
+// After the deadline, for each rank that is late: who misses one alone knows best and speaks first.
+constexpr milliseconds kGrace{75};
+constexpr milliseconds kGraceMost{250};
 constexpr milliseconds kFarewellMost{100};
 constexpr milliseconds kStep{50};  // of a wait, after which others are looked at
 constexpr milliseconds kPause{5};
@@ -196,7 +197,8 @@ void Group::lose(Peer& peer) {
 // Those who are late may only be waiting for somebody themselves, in the operation before this one,
 // and will say so now.
 void Group::miss(const std::vector<Peer*>& late) {
-  const Clock::time_point end = Clock::now() + kGrace;
+  const Clock::time_point end =
+      Clock::now() + std::min(kGraceMost, kGrace * static_cast<int>(late.size()));
   while (Clock::now() < end) {
     hear_farewells();
     std::this_thread::sleep_for(kPause);
