@@ -28,6 +28,7 @@ class CliSave : public CliFar {
   std::set<std::string> steps_in(const std::string& dir) const {
     std::set<std::string> names = names_in(dir);
     names.erase("lock");
+    std::erase_if(names, [](const std::string& name) { return name.ends_with(".partial"); });
     return names;
   }
   void wait_for_checkpoint(const std::string& dir) const {
@@ -125,6 +126,48 @@ TEST_F(CliSave, AFullDiskCostsTheCheckpointAndNotTheRun) {
 }
 
 // It takes the state over from a, and stays in the run to its end.
+// Everything dies at one moment, each site with other checkpoints: the one that is furthest has the
+// run, the others take the state over from it.
+TEST_F(CliSave, SitesThatAllDiedGoOnTogetherFromWhatTheyHave) {
+  const auto launches = [&](const std::string& hub, const Words& more) {
+    std::vector<Launch> all;
+    for (int i = 0; i < kSites; ++i) {
+      const std::string name = "s" + std::to_string(i);
+      Words words{"--save",
+                  "saved-" + name,
+                  "--save-every",
+                  std::to_string(10 + 3 * i),
+                  "--resume",
+                  "--peer-timeout",
+                  "1"};
+      words.insert(words.end(), more.begin(), more.end());
+      all.push_back(site(name, hub, words));
+    }
+    return all;
+  };
+  {
+    Hub hub({.listen = "tcp://127.0.0.1:0", .sites = kSites});
+    std::vector<Launch> first =
+        launches(hub.hub.address(), {"--steps", "100000", "--eval-every", "100000"});
+    for (Launch& launch : first) {
+      launch.signal_when = "the run begins";
+      launch.then = [&] {
+        for (int i = 0; i < kSites; ++i) wait_for_checkpoint("saved-s" + std::to_string(i));
+      };
+      launch.signal = SIGKILL;
+    }
+    for (const Outcome& outcome : run_all(first)) EXPECT_EQ(outcome.code, -1);
+  }
+  Hub hub(
+      {.listen = "tcp://127.0.0.1:0", .sites = kSites, .peer_timeout = std::chrono::seconds(1)});
+  const auto outcomes = run_all(launches(
+      hub.hub.address(), {"--steps", "100000", "--eval-every", "100000", "--until", "600"}));
+  for (const Outcome& outcome : outcomes) {
+    EXPECT_EQ(hash_of(outcome), hash_of(outcomes[0])) << outcome.err;
+    EXPECT_NE(outcome.err.find("goes on at step"), std::string::npos) << outcome.err;
+  }
+}
+
 TEST_F(CliSave, AGuardStopsTheRunOrTakesItBack) {
   // So near to the mean that ordinary noise is a spike.
   const Words jumpy{"--steps", "300", "--spike", "3", "--eval-every", "300", "--save-every", "20"};

@@ -147,11 +147,12 @@ void Core::Body::want(Site& site, const Slot& slot) {
     return refuse("part", "site " + site.name + " asks for part " + std::to_string(slot.part));
   }
   if (closed_.contains(key)) return send_closed(site, key, slot.part);
+  // The answer to Missing: it has that round behind it and keeps the result no more.
+  if (site.claims.has(key)) return lacks(site, key);
   if (key.number < kept_from_) {
     return take_over(site, "is too far behind: it asks for round " + std::to_string(key.number) +
                                ", the hub can give those from " + std::to_string(kept_from_));
   }
-  if (site.claims.has(key)) return lacks(site, key);
   if (held(key)) fetch(key);
 }
 
