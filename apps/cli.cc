@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/far_flags.h"
+#include "apps/near_flags.h"
 #include "apps/save_flags.h"
 #include "apps/version.h"
 #include "thinwire/error.h"
@@ -116,6 +117,7 @@ class Parser {
     add_value(train_, "--method", "run.methods", "One of `thinwire optimizers` (distro)");
     for (CLI::App* verb : {compare_, train_}) add_run_flags(verb);
     far_ = std::make_unique<FarFlags>(app_, *train_);
+    near_ = std::make_unique<NearFlags>(app_, *train_);
     save_ = std::make_unique<SaveFlags>(app_, *train_);
   }
 
@@ -130,8 +132,8 @@ class Parser {
     } catch (const CLI::ParseError& error) {
       if (app_.get_subcommands().empty() && argc > 1 && argv[1][0] != '-') {
         throw UsageError("unknown command '" + std::string(argv[1]) +
-                         "'; known: compare, train, optimizers, hub, keygen, status, inspect, "
-                         "export; see thinwire --help");
+                         "'; known: compare, train, launch, optimizers, hub, keygen, status, "
+                         "inspect, export; see thinwire --help");
       }
       throw UsageError(std::string(error.what()) + "; see thinwire --help");
     }
@@ -143,6 +145,7 @@ class Parser {
                    : train_->parsed() ? Verb::train
                                       : Verb::optimizers;
     command.site = far_->site;
+    command.site.near = near_->near;
     command.save = save_->save;
     if (command.verb == Verb::train) command.config["run.methods"] = "distro";
     if (!config_file_.empty()) {
@@ -172,6 +175,8 @@ class Parser {
     command.hub = far_->hub;
     command.keygen_file = far_->keygen_file;
     command.status = far_->status;
+    if (near_->wants_launch()) command.verb = Verb::launch;
+    command.launch = near_->launch;
     if (save_->wants_inspect()) command.verb = Verb::inspect;
     if (save_->wants_export()) command.verb = Verb::exporting;
     command.inspect = save_->inspect;
@@ -217,6 +222,7 @@ class Parser {
   CLI::App* train_ = nullptr;
   CLI::App* optimizers_ = nullptr;
   std::unique_ptr<FarFlags> far_;
+  std::unique_ptr<NearFlags> near_;
   std::unique_ptr<SaveFlags> save_;
   std::deque<Value> values_;  // CLI11 keeps references into it
   std::vector<std::string> lrs_;

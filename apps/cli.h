@@ -5,6 +5,7 @@
 
 #include "apps/hub_command.h"
 #include "apps/inspect_command.h"
+#include "apps/launch_command.h"
 #include "apps/options.h"
 #include "apps/saving.h"
 #include "apps/site_command.h"
@@ -12,7 +13,18 @@
 
 namespace thinwire::app {
 
-enum class Verb { compare, train, optimizers, hub, keygen, status, inspect, exporting, done };
+enum class Verb {
+  compare,
+  train,
+  launch,
+  optimizers,
+  hub,
+  keygen,
+  status,
+  inspect,
+  exporting,
+  done
+};
 
 struct CommandLine {
   Verb verb = Verb::done;  // done: help or version was printed
@@ -22,6 +34,7 @@ struct CommandLine {
   std::string text;  // the command as it was given
   HubCommand hub;
   StatusCommand status;
+  LaunchCommand launch;
   SiteCommand site;  // of train
   SaveCommand save;  // likewise
   InspectCommand inspect;

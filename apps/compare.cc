@@ -10,6 +10,7 @@
 
 #include "apps/kjv.h"
 #include "apps/machine.h"
+#include "apps/near_process.h"
 #include "apps/out_dir.h"
 #include "apps/progress.h"
 #include "apps/runner.h"
@@ -127,6 +128,35 @@ std::string model_text(const RunOptions& options, std::uint64_t parameters) {
                      model.layers, model.width, model.heads, model.context, parameters);
 }
 
+// What ranks of a site share beside the settings of all sites: they gather and evaluate together.
+std::string inside_settings(const RunOptions& options) {
+  return fmt::format(
+      "eval_every = {}\neval_windows = {}\nsharding = {}\nguard = {}\nspike = {}\n"
+      "compare_every = {}\n",
+      options.eval_every, options.eval_windows, to_string(options.inside.sharding),
+      static_cast<int>(options.guard.policy), options.guard.spike, options.guard.compare_every);
+}
+
+// Ranks as processes write a trace each: trace.json, trace-rank-1.json, ...
+std::filesystem::path trace_path(const RunOptions& options, const SiteCommand& site) {
+  std::filesystem::path path = options.trace;
+  if (!site.place || site.place->rank == 0) return path;
+  const std::string name = path.stem().string() + fmt::format("-rank-{}", site.place->rank);
+  return path.replace_filename(name + path.extension().string());
+}
+
+// The process of rank 0 holds the directory and clears it before the others look into it.
+void open_saving(std::optional<Saving>& saving, NearProcess& process, const SaveCommand& command,
+                 const RunOptions& options, const Text& text) {
+  if (!process.first()) process.near().barrier();
+  saving.emplace(command, options, text, 1, process.rank());
+  if (process.first()) process.near().barrier();
+  if (process.all_equal(saving->from() ? saving->from()->step() + 1 : 0)) return;
+  throw UsageError(
+      "--save " + command.dir +
+      ": ranks see different checkpoints there; give a directory that all of them share");
+}
+
 // The results of rounds that are in flight are still to be heard.
 GoOn go_on(const std::optional<Saving>& saving, const RunOptions& options,
            const OptimizerCatalog& catalog) {
@@ -155,16 +185,38 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
   const SiteCommand& site = train.site;
   check_site(site, options);
   check_saving(train.save, options);
-  check_out_dir(options.out);
-  std::optional<Saving> saving;
-  if (!train.save.dir.empty())
-    saving.emplace(train.save, options, text, site.site.empty() ? options.sites : 1);
-  const auto link =
-      site.site.empty() ? nullptr : dial(site, options, text, go_on(saving, options, catalog));
+  if (site.place && !train.save.dir.empty() && options.sites != 1) {
+    throw UsageError("--save is there for one site of processes, and not at a hub; leave it away");
+  }
+  if (site.place && options.guard.policy == GuardPolicy::roll_back) {
+    throw UsageError("ranks that are processes do not go back together; take --guard skip or stop");
+  }
+  const bool first = !site.place || site.place->rank == 0;  // of processes that are ranks
+  if (first) check_out_dir(options.out);
   std::optional<OnStop> interrupts;
+  std::optional<NearProcess> process;
+  if (site.place) {
+    interrupts.emplace([] {});
+    process.emplace(site.near, *site.place, options, site.connect_timeout_s,
+                    shared_settings(options, text) + inside_settings(options));
+  }
+  std::optional<Saving> saving;
+  if (!train.save.dir.empty() && process) {
+    open_saving(saving, *process, train.save, options, text);
+  } else if (!train.save.dir.empty()) {
+    saving.emplace(train.save, options, text, site.site.empty() ? options.sites : 1);
+  }
+  const auto link = site.site.empty() || !first
+                        ? nullptr
+                        : dial(site, options, text, go_on(saving, options, catalog));
+  if (process && !site.site.empty()) {
+    // Beyond all patience that rank 0 has with its hub.
+    const double most = site.connect_timeout_s + site.hub_timeout_s + site.near.timeout_s;
+    process->relay(link.get(), std::chrono::milliseconds(static_cast<long>(1e3 * most)));
+  }
   if (link) interrupts.emplace([] {});  // the link looks at the flag itself
   std::optional<Trace> trace;
-  if (!options.trace.empty()) trace.emplace(options.trace);
+  if (!options.trace.empty()) trace.emplace(trace_path(options, site));
   CompareResult result;
   result.config = options.config;
   result.command = command;
@@ -184,13 +236,15 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
     for (int i = 0; i < options.seeds; ++i) {
       const std::uint64_t seed = options.seed + i;
       const auto show = [&](std::uint64_t step, double loss) {
+        if (!first) return;
         progress.update(done + step, fmt::format("{} seed {}  loss {}", method.label, seed,
                                                  std::isfinite(loss) ? fmt::format("{:.3f}", loss)
                                                                      : "not finite"));
       };
       runs.push_back(
-          run({options, method, seed, text, catalog, show, stop, link.get(),
-               saving ? &*saving : nullptr, train.save.until, trace ? &*trace : nullptr}));
+          run({options, method, seed, text, catalog, show, stop, process ? nullptr : link.get(),
+               process ? &*process : nullptr, saving ? &*saving : nullptr, train.save.until,
+               trace ? &*trace : nullptr}));
       done += options.steps;
     }
     result.unsaved = runs.back().unsaved;

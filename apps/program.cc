@@ -3,14 +3,17 @@
 
 #include <malloc.h>
 
+#include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <utility>
 
 #include "apps/cli.h"
 #include "apps/compare.h"
 #include "apps/hub_command.h"
 #include "apps/inspect_command.h"
 #include "apps/keygen_command.h"
+#include "apps/near_process.h"
 #include "apps/report.h"
 #include "apps/runner.h"
 #include "apps/status_command.h"
@@ -44,7 +47,7 @@ void list_optimizers(const OptimizerCatalog& catalog) {
   }
 }
 
-void run(const CommandLine& command, const OptimizerCatalog& catalog) {
+void run(CommandLine command, const OptimizerCatalog& catalog) {
   if (command.verb == Verb::done) return;
   if (command.log_json) set_log_form(LogForm::json);
   if (command.verb == Verb::optimizers) return list_optimizers(catalog);
@@ -59,6 +62,13 @@ void run(const CommandLine& command, const OptimizerCatalog& catalog) {
     std::cout << (command.json ? timeouts_json(timeouts) : timeouts_table(timeouts));
     return;
   }
+  if (command.verb == Verb::train) {
+    command.site.place = rank_place(command.site.near, ::getenv);
+    if (command.site.place) {
+      fit_to_place(command.config, command.site.near, *command.site.place,
+                   !command.site.site.empty());
+    }
+  }
   const RunOptions options = resolve(command.config, catalog);
   if (command.verb == Verb::train && options.methods.size() != 1) {
     throw UsageError("train takes one method; use compare for several");
@@ -69,6 +79,7 @@ void run(const CommandLine& command, const OptimizerCatalog& catalog) {
   }
   const CompareResult result =
       compare(options, catalog, command.text, stop_flag(), {command.site, command.save});
+  if (command.site.place && command.site.place->rank != 0) return;  // rank 0 reports
   write_report(result, options.out);
   std::cout << (command.json ? summary_json(result) : table(result)) << std::flush;
   std::cerr << "report: " << (options.out / "report.html").string() << "\n";
@@ -97,7 +108,9 @@ int thinwire::run_program(int argc, char** argv, const OptimizerCatalog& catalog
   try {
     check_processor();
     catch_signals();
-    run(parse_command_line(argc, argv), catalog);
+    CommandLine command = parse_command_line(argc, argv);
+    if (command.verb == Verb::launch) return launch(command.launch);
+    run(std::move(command), catalog);
     if (!std::cout.flush()) throw Error("cannot write the result to standard output");
     return 0;
   } catch (const UsageError& error) {

@@ -3,6 +3,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <exception>
 #include <fstream>
@@ -74,14 +75,67 @@ struct RankResult {
   StepTimes times;  // sums
 };
 
+using Losses = std::vector<std::vector<double>>;
+
+// All of it as one row of numbers, and back: a rank of another process tells it so.
+std::vector<double> to_numbers(const RankResult& rank, const Losses& losses) {
+  std::vector<double> numbers{static_cast<double>(rank.traffic.bytes_sent),
+                              static_cast<double>(rank.traffic.bytes_received),
+                              static_cast<double>(rank.traffic.refused),
+                              rank.compute_s,
+                              rank.train_s,
+                              static_cast<double>(rank.steps),
+                              static_cast<double>(rank.steps_here),
+                              std::bit_cast<double>(rank.hash),
+                              static_cast<double>(rank.skipped),
+                              static_cast<double>(rank.parameters),
+                              rank.times.compute_s,
+                              rank.times.gather_wait_s,
+                              rank.times.reduce_wait_s,
+                              rank.times.extract_s,
+                              rank.times.exchange_wait_s,
+                              rank.times.apply_s,
+                              rank.times.total_s};
+  numbers.insert(numbers.end(), rank.bytes_up.begin(), rank.bytes_up.end());
+  for (const auto& row : losses) numbers.insert(numbers.end(), row.begin(), row.end());
+  return numbers;
+}
+
+void from_numbers(const std::vector<double>& numbers, RankResult& rank, Losses& losses) {
+  auto next = numbers.begin();
+  const auto count = [&] { return static_cast<std::uint64_t>(*next++); };
+  rank.traffic.bytes_sent = count();
+  rank.traffic.bytes_received = count();
+  rank.traffic.refused = count();
+  rank.compute_s = *next++;
+  rank.train_s = *next++;
+  rank.steps = count();
+  rank.steps_here = count();
+  rank.hash = std::bit_cast<std::uint64_t>(*next++);
+  rank.skipped = count();
+  rank.parameters = count();
+  StepTimes& times = rank.times;
+  for (double* seconds :
+       {&times.compute_s, &times.gather_wait_s, &times.reduce_wait_s, &times.extract_s,
+        &times.exchange_wait_s, &times.apply_s, &times.total_s}) {
+    *seconds = *next++;
+  }
+  for (double& bytes : rank.bytes_up) bytes = *next++;
+  for (auto& row : losses) {
+    for (double& loss : row) loss = *next++;
+  }
+}
+
 class Run {
  public:
   Run(const Job& job, GuardOptions guard)
       : job_(job),
         guard_(std::move(guard)),
         options_(job.options),
-        sites_(job.link == nullptr ? options_.sites : 1),
-        world_({.sites = sites_, .ranks = options_.ranks, .deadline = kPatience}),
+        sites_(job.link == nullptr && job.process == nullptr ? options_.sites : 1),
+        world_({.sites = sites_,
+                .ranks = job.process == nullptr ? options_.ranks : 1,
+                .deadline = kPatience}),
         end_(job.until > 0 ? std::min(job.until, options_.steps) : options_.steps),
         traits_(traits_of(job.method, job.catalog)),
         stop_ahead_(traits_.delay + 1),
@@ -100,10 +154,13 @@ class Run {
     {
       std::vector<std::jthread> threads;
       for (int site = 0; site < sites_; ++site) {
-        for (int rank = 0; rank < options_.ranks && !failed(); ++rank) start(threads, site, rank);
+        for (int rank = 0; rank < options_.ranks && !failed(); ++rank) {
+          if (is_here(rank)) start(threads, site, rank);
+        }
       }
     }
     if (failure_) end_in_failure();
+    if (job_.process != nullptr) hear_other_ranks();
     if (ranks_[0].steps < end_) {
       throw Interrupted("stopped; " + (job_.saving ? job_.saving->finish() : kNothing));
     }
@@ -114,7 +171,17 @@ class Run {
 
  private:
   // Of the run's sites, the number of the one that is played here as `site`.
-  int number_of(int site) const { return job_.link == nullptr ? site : job_.link->site(); }
+  int number_of(int site) const {
+    if (job_.process != nullptr) return job_.process->site();
+    return job_.link == nullptr ? site : job_.link->site();
+  }
+
+  // Is that rank played by this process?
+  bool is_here(int rank) const { return job_.process == nullptr || job_.process->rank() == rank; }
+
+  Collective& near(int site, int rank) {
+    return job_.process == nullptr ? world_.near(site, rank) : job_.process->near();
+  }
 
   std::size_t part_of(int site, int rank) const {
     return static_cast<std::size_t>(number_of(site) * options_.ranks + rank);
@@ -124,7 +191,8 @@ class Run {
 
   // A site that lost its hubs, or was stopped while it waited, has saved the step that it was in.
   [[noreturn]] void end_in_failure() {
-    if (job_.saving) save_the_last();
+    // A rank of another process that is gone writes nothing more.
+    if (job_.saving && job_.process == nullptr) save_the_last();
     std::rethrow_exception(failure_);
   }
 
@@ -172,9 +240,15 @@ class Run {
   }
 
   std::unique_ptr<Sync> make_sync(const Traits& traits, int site, int rank) {
+    if (job_.process != nullptr) rank = 0;  // of those in this process
     if (traits.meeting == Meeting::reduce) {
+      if (job_.process != nullptr) return std::make_unique<AllReduceSync>(job_.process->far());
       return std::make_unique<AllReduceSync>(
           job_.link == nullptr ? world_.far_collective(site, rank) : job_.link->collective(rank));
+    }
+    if (job_.process != nullptr && job_.process->exchange() != nullptr) {
+      return std::make_unique<DelayedSync>(*job_.process->exchange(),
+                                           DelayedSync::Options{.delay = traits.delay});
     }
     return std::make_unique<DelayedSync>(
         job_.link == nullptr ? world_.far(site, rank) : job_.link->exchange(rank),
@@ -214,7 +288,7 @@ class Run {
         return job_.saving->load(site, shard, *optimizer);
       };
     }
-    Trainer trainer(model, world_.near(site, rank), *optimizer, *sync, trainer_options);
+    Trainer trainer(model, near(site, rank), *optimizer, *sync, trainer_options);
     RankResult& mine = at(site, rank);
     mine.parameters = trainer.layout().trainable_size();
     mine.steps = trainer.steps_done();
@@ -273,6 +347,7 @@ class Run {
   // Nobody is more than the method's delay ahead of anybody: the first who sees the stop names a
   // step that no one has passed, and all leave there.
   bool should_stop(std::uint64_t step) {
+    if (job_.process != nullptr) return job_.process->any(job_.stop);
     if (job_.stop.load(std::memory_order_relaxed)) {
       std::uint64_t expected = kNever;
       stop_at_.compare_exchange_strong(expected, step + stop_ahead_);
@@ -291,6 +366,23 @@ class Run {
       const std::size_t count = std::min(kGroup, options_.eval_windows - first);
       const double loss = model.held_out_loss(trainer.units(), first, count);
       if (group < groups_) losses_[evaluation][group] = loss * static_cast<double>(count);
+    }
+  }
+
+  // What the ranks of other processes found out, as if they had been threads of this one.
+  void hear_other_ranks() {
+    if (!job_.process->all_equal(at(0, job_.process->rank()).hash)) {
+      throw Error(job_.method.label + ": replicas ended with different bits; this is a defect");
+    }
+    const auto all = job_.process->share(to_numbers(ranks_[job_.process->rank()], losses_));
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      std::vector<std::vector<double>> losses = losses_;
+      from_numbers(all[rank], ranks_[rank], losses);
+      for (std::size_t i = 0; i < losses.size(); ++i) {
+        for (std::size_t group = rank; group < groups_; group += all.size()) {
+          losses_[i][group] = losses[i][group];
+        }
+      }
     }
   }
 

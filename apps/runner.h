@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/near_process.h"
 #include "apps/options.h"
 #include "apps/saving.h"
 #include "apps/trace.h"
@@ -45,11 +46,12 @@ struct Job {
   const OptimizerCatalog& catalog;
   // Called from one of the training threads after each step of site 0: steps done, its loss.
   std::function<void(std::uint64_t, double)> progress;
-  const std::atomic<bool>& stop;  // set: leave at the next common step
-  ZmqLink* link = nullptr;        // this process is one site of a run over it; none: all sites
-  Saving* saving = nullptr;       // none: nothing is saved
-  std::uint64_t until = 0;        // leave after that step; 0: after the last one
-  Trace* trace = nullptr;         // none: no trace
+  const std::atomic<bool>& stop;   // set: leave at the next common step
+  ZmqLink* link = nullptr;         // this process is one site of a run over it; none: all sites
+  NearProcess* process = nullptr;  // this process is one rank of the run; none: all ranks
+  Saving* saving = nullptr;        // none: nothing is saved
+  std::uint64_t until = 0;         // leave after that step; 0: after the last one
+  Trace* trace = nullptr;          // none: no trace
 };
 
 Traits traits_of(const MethodSpec& method, const OptimizerCatalog& catalog);

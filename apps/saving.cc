@@ -63,7 +63,7 @@ RunSettings settings_to_keep(const RunOptions& options, const Text& text) {
 }
 
 Saving::Saving(const SaveCommand& command, const RunOptions& options, const Text& text,
-               int saved_sites)
+               int saved_sites, std::optional<int> only_rank)
     : dir_(command.dir),
       every_(command.every > 0 ? command.every : static_cast<std::uint64_t>(options.eval_every)),
       saved_sites_(saved_sites),
@@ -76,10 +76,12 @@ Saving::Saving(const SaveCommand& command, const RunOptions& options, const Text
               .sites = options.sites,
               .saved_sites = saved_sites,
               .ranks = ranks_,
-              .ranks_here = ranks_,
+              .first_rank = only_rank.value_or(0),
+              .ranks_here = only_rank ? 1 : ranks_,
               .keep_last = command.keep,
               .keep_every = command.keep_every};
-  writer_.emplace(writing_);  // holds the directory before a look at what is in it
+  // Holds the directory before a look at what is in it.
+  if (only_rank.value_or(0) < ranks_) writer_.emplace(writing_);
   const FoundCheckpoint found = newest_checkpoint(dir_);
   if (!command.resume) {
     if (!list_checkpoints(dir_).empty()) {
@@ -155,6 +157,7 @@ std::vector<Bytes> Saving::rounds() const {
 }
 
 std::string Saving::finish() {
+  if (!writer_) return "rank 0 saves for all";
   writer_->flush();
   const std::optional<std::uint64_t> step = writer_->published();
   if (!step) return "nothing was saved yet";

@@ -33,9 +33,11 @@ RunSettings settings_to_keep(const RunOptions& options, const Text& text);
 // Of one process. Used by all of its ranks' threads.
 class Saving {
  public:
-  // `saved_sites`: all of the run, or one. Says from where it goes on, and what was skipped. Throws
+  // `saved_sites`: all of the run, or one. `only_rank`: the others are processes of their own, and
+  // rank 0 opens it first. Says from where it goes on, and what was skipped. Throws
   // UsageError when the directory holds another run, or one that nobody asked to go on with.
-  Saving(const SaveCommand& command, const RunOptions& options, const Text& text, int saved_sites);
+  Saving(const SaveCommand& command, const RunOptions& options, const Text& text, int saved_sites,
+         std::optional<int> only_rank = {});
 
   const Checkpoint* from() const { return found_ ? &*found_ : nullptr; }
   Progress load(int site, Shard& shard, Optimizer& optimizer) const;

@@ -18,9 +18,7 @@
 #include "transports/zmq_security_internal.h"
 
 namespace thinwire::app {
-namespace {
 
-// Everything of the resolved configuration that sites must share, and the text they train on.
 std::string shared_settings(const RunOptions& options, const Text& text) {
   constexpr std::array<std::string_view, 13> kOwn{
       "data =",         "out =",      "threads =",      "link =",  "eval_every =",
@@ -36,8 +34,6 @@ std::string shared_settings(const RunOptions& options, const Text& text) {
   const ByteView bytes = std::as_bytes(text.bytes());
   return shared + fmt::format("text = {} bytes, hash {:016x}\n", bytes.size(), hash64(bytes));
 }
-
-}  // namespace
 
 void check_site(const SiteCommand& command, const RunOptions& options) {
   if (command.site.empty()) {

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "apps/near_variables.h"
 #include "apps/options.h"
 #include "models/text.h"
 #include "transports/zmq.h"
@@ -21,10 +23,16 @@ struct SiteCommand {
   double peer_timeout_s = 10.0;
   double hub_timeout_s = 120.0;
   bool print_timeouts = false;
+  NearCommand near = {};                // ranks as processes
+  std::optional<RankPlace> place = {};  // of this process among them
 };
 
 // Throws UsageError where flags contradict each other or the run.
 void check_site(const SiteCommand& command, const RunOptions& options);
+
+// Everything of the resolved configuration that processes of a run must share, and the text they
+// train on.
+std::string shared_settings(const RunOptions& options, const Text& text);
 
 // Where a saved site goes on, see ZmqLinkOptions.
 struct GoOn {

@@ -31,9 +31,9 @@ endif()
 # What the library links privately, in three forms: targets here, packages that a user of the static
 # library must find too (thinwireConfig.cmake), names for pkg-config --static.
 set(THINWIRE_PRIVATE_TARGETS hwy::hwy PkgConfig::xxhash ${THINWIRE_ZSTD} spdlog::spdlog fmt::fmt
-    cppzmq)
-set(THINWIRE_PRIVATE_PACKAGES hwy zstd fmt spdlog cppzmq)
-set(THINWIRE_PC_PRIVATE "-lspdlog -lfmt -lhwy -lzstd -lxxhash -lzmq")
+    cppzmq gloo)
+set(THINWIRE_PRIVATE_PACKAGES hwy zstd fmt spdlog cppzmq Gloo)
+set(THINWIRE_PC_PRIVATE "-lspdlog -lfmt -lhwy -lzstd -lxxhash -lzmq -lgloo")
 
 # CUDA and NCCL are optional. CMake 3.25 has no C++20 dialect for nvcc: the two lines below give it one.
 # clang 14 is no host compiler for CUDA 13, so clang builds go without.

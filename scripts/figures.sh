@@ -36,6 +36,8 @@ far_partition        | <= 0    | failures      | 2 of 4 sites cut off for 30 s: 
 far_churn            | <= 0    | failures      | divergences, and stalls over 2 x peer-timeout, in 10 minutes of churn
 far_flip             | <= 2    | rounds        | until a flipped bit of a parameter is named and repaired
 far_strangers        | <= 0    | failures      | strangers not refused within 2 s with the difference named at both ends
+gloo_near            | >= 0.9  | ratio         | time of Gloo called directly over that of ours, reduce-scatter and all-gather of 64 MB, 2 and 4 processes
+gloo_faults          | <= 0    | reports       | kill -9 or SIGSTOP of a rank: reports later than 3.5 s or without rank and operation
 shard_memory         | <= 10   | %             | peak memory of a rank over the formula of docs/sharding.md, `full` on 4 ranks
 exposed_communication | <= 0.5 | ratio         | share of a step that waits for a link with prefetch over that without, 2 ranks, 200 MB/s
 full_vs_none         | <= 1e-5 | difference    | `full` on 4 ranks against one process, 50 steps; 1 where distro's bits depend on ranks
@@ -60,6 +62,7 @@ measure() {
     far_throughput | far_dense) run_json value far_bench "$1" ;;
     checkpoint_*) run_json value checkpoint_bench "$1" ;;
     far_*) run_json value far_faults_bench "$1" ;;
+    gloo_*) run_json value gloo_bench "$1" ;;
     extract_vs_plain) run_json ratio_plain extract_bench --json ;;
     extract_vs_pass) run_json ratio_pass extract_bench --json ;;
     train_vs_products) run_json ratio train_bench --json ;;

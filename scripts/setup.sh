@@ -41,6 +41,9 @@ test_packages() {
 clang clang 14, for the fuzz targets
 libclang-rt-14-dev libFuzzer and the sanitizers of clang
 python3 reads JSON in the scripts
+python3-yaml reads the Kubernetes manifests
+openmpi-bin runs ranks under a real mpirun
+shellcheck reads the Slurm script
 LIST
 }
 

@@ -97,7 +97,7 @@ const std::vector<Foreign> kForeign = {
     {"dlfcn.h", {"transports/"}},
     {"unistd.h", {"src/core/", "transports/", "apps/"}},
     {"fcntl.h", {"src/core/", "transports/", "apps/"}},
-    {"signal.h", {"src/core/", "apps/"}},
+    {"signal.h", {"src/core/", "apps/", "transports/gloo"}},
 };
 const Words kFreeForForeign = {"examples/", "bench/", "tests/"};
 

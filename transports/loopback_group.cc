@@ -1,9 +1,9 @@
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "thinwire/error.h"
 #include "transports/loopback_group_internal.h"
+#include "transports/ordered_mean_internal.h"
 
 namespace thinwire {
 
@@ -79,22 +79,6 @@ std::string LoopbackGroup::who_is_missing() const {
 
 namespace {
 
-// Sums run in member order, element by element, so the bits do not depend on who computes them.
-// `out` may be the very place in one source that it is the mean of: nobody else reads that place.
-void mean_of(const std::vector<const float*>& sources, std::size_t begin, Floats out) {
-  std::array<float, 1024> sum;
-  const float count = static_cast<float>(sources.size());
-  for (std::size_t done = 0; done < out.size(); done += sum.size()) {
-    const std::size_t size = std::min(sum.size(), out.size() - done);
-    std::copy_n(sources[0] + begin + done, size, sum.data());
-    for (std::size_t member = 1; member < sources.size(); ++member) {
-      const float* source = sources[member] + begin + done;
-      for (std::size_t i = 0; i < size; ++i) sum[i] += source[i];
-    }
-    for (std::size_t i = 0; i < size; ++i) out[done + i] = sum[i] / count;
-  }
-}
-
 class LoopbackCollective final : public Collective {
  public:
   LoopbackCollective(LoopbackGroup& group, int member) : group_(group), member_(member) {}
@@ -105,7 +89,9 @@ class LoopbackCollective final : public Collective {
   void reduce_scatter_mean(ConstFloats whole, Floats mine, Cuts cuts) override {
     check_cuts(whole.size(), mine.size(), cuts);
     const auto& all = group_.meet(member_, "reduce_scatter_mean", whole.data());
-    mean_of(all, cuts[member_], mine);
+    std::vector<const float*> sources = all;
+    for (const float*& source : sources) source += cuts[member_];
+    ordered_mean(sources, mine);
     group_.part(member_, "reduce_scatter_mean");
     count(whole.size() - mine.size(), mine.size() * (size() - 1));
   }

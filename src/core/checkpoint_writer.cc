@@ -26,6 +26,7 @@ constexpr const char* kPartial = ".partial";
 // Files of other processes' ranks are waited for so long, looked for so often.
 constexpr std::chrono::minutes kPatience{10};
 constexpr std::chrono::milliseconds kLookAgain{10};
+constexpr std::chrono::seconds kLastPatience{2};  // when this process goes
 
 std::string step_name(std::uint64_t step) {
   std::string digits = std::to_string(step);
@@ -117,6 +118,10 @@ class CheckpointWriter::Body {
 
  private:
   bool publishes() const { return options_.first_rank == 0; }
+  bool is_stopping() const {
+    std::lock_guard lock(mutex_);
+    return stopping_;
+  }
   bool all_full() const {
     return std::all_of(copies_.begin(), copies_.end(), [](const Copy& copy) { return copy.full; });
   }
@@ -254,7 +259,12 @@ class CheckpointWriter::Body {
   }
 
   void wait_for(const fs::path& file, std::chrono::steady_clock::time_point end) const {
+    bool goes = false;
     while (!fs::exists(file)) {
+      if (!goes && is_stopping()) {
+        goes = true;
+        end = std::min(end, std::chrono::steady_clock::now() + kLastPatience);
+      }
       if (std::chrono::steady_clock::now() > end)
         throw Error(file.filename().string() + " of another process did not come");
       std::this_thread::sleep_for(kLookAgain);

@@ -1,0 +1,126 @@
+#include "apps/near_process.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <chrono>
+#include <cstring>
+
+#include "apps/stop.h"
+#include "apps/timeouts_command.h"
+#include "thinwire/error.h"
+#include "thinwire/log.h"
+
+namespace thinwire::app {
+namespace {
+
+GlooOptions options_of(const NearCommand& command, const RankPlace& place, double connect_timeout_s,
+                       const std::string& agreed) {
+  GlooOptions options;
+  options.rank = place.rank;
+  options.size = place.size;
+  options.directory = command.dir;
+  // One rank alone meets nobody.
+  options.master = command.dir.empty() && place.master.empty() ? "localhost" : place.master;
+  options.master_port = std::max(1, place.master_port);
+  options.interface = command.interface;
+  options.connect_timeout = milliseconds_of("--connect-timeout", connect_timeout_s);
+  options.deadline = milliseconds_of("--near-timeout", command.timeout_s);
+  options.agreed = agreed;
+  options.stop = &stop_flag();
+  return options;
+}
+
+std::vector<int> every(int first, int step, int count) {
+  std::vector<int> ranks;
+  for (int i = 0; i < count; ++i) ranks.push_back(first + i * step);
+  return ranks;
+}
+
+int integer_in(const FlatConfig& config, const std::string& key) {
+  const auto found = config.find(key);
+  return found == config.end() ? 0 : std::atoi(found->second.c_str());
+}
+
+// As floats without arithmetic: every bit arrives.
+std::vector<std::vector<double>> gather(Collective& group, const std::vector<double>& mine) {
+  constexpr std::size_t kFloats = sizeof(double) / sizeof(float);
+  const int ranks = group.size();
+  const std::size_t part = mine.size() * kFloats;
+  std::vector<float> whole(part * static_cast<std::size_t>(ranks));
+  std::vector<std::size_t> cuts{0};
+  for (int rank = 0; rank < ranks; ++rank) cuts.push_back(cuts.back() + part);
+  const Floats own = Floats(whole).subspan(cuts[group.rank()], part);
+  if (!mine.empty()) std::memcpy(own.data(), mine.data(), own.size_bytes());
+  group.all_gather(own, whole, cuts);
+  std::vector<std::vector<double>> said(ranks, std::vector<double>(mine.size()));
+  for (int rank = 0; rank < ranks && !mine.empty(); ++rank) {
+    std::memcpy(said[rank].data(), whole.data() + cuts[rank], part * sizeof(float));
+  }
+  return said;
+}
+
+}  // namespace
+
+void fit_to_place(FlatConfig& config, const NearCommand& command, const RankPlace& place,
+                  bool at_hub) {
+  if (at_hub && command.far == "gloo") {
+    throw UsageError("--far gloo has no hub; leave --site and --hub away, or --far gloo");
+  }
+  if (!at_hub && !config.contains("run.sites")) config["run.sites"] = "1";
+  const int sites = at_hub ? 1 : integer_in(config, "run.sites");
+  if (!at_hub && command.far != "gloo" && sites != 1) {
+    throw UsageError(fmt::format(
+        "{} ranks as processes are one site; give --sites 1, --site and --hub, or --far gloo for "
+        "an all-reduce between {} sites of them",
+        place.size, config["run.sites"]));
+  }
+  if (sites < 1 || place.size % sites != 0) {
+    throw UsageError(fmt::format("{} ranks cannot be divided evenly among --sites {}", place.size,
+                                 config["run.sites"]));
+  }
+  const std::string ranks = std::to_string(place.size / sites);
+  if (!config.contains("run.ranks")) config["run.ranks"] = ranks;
+  if (config["run.ranks"] != ranks) {
+    throw UsageError(
+        fmt::format("--ranks {} of --sites {} is not what was started: {} ranks in all",
+                    config["run.ranks"], config["run.sites"], place.size));
+  }
+}
+
+NearProcess::NearProcess(const NearCommand& command, const RankPlace& place,
+                         const RunOptions& options, double connect_timeout_s,
+                         const std::string& agreed)
+    : world_(options_of(command, place, connect_timeout_s, agreed)), ranks_(options.ranks) {
+  all_ = world_.group("all", every(0, 1, place.size));
+  near_ = world_.group(fmt::format("site-{}", site()), every(site() * ranks_, 1, ranks_));
+  const int sites = place.size / ranks_;  // that are here
+  far_ = world_.group(fmt::format("part-{}", rank()), every(rank(), ranks_, sites));
+  if (first()) {
+    log_info(fmt::format("near: {} ranks have met, {} sites of {}", place.size, sites, ranks_));
+  }
+}
+
+void NearProcess::relay(ZmqLink* link, std::chrono::milliseconds deadline) {
+  through_ = world_.group("hub", every(0, 1, world_.size()), deadline);
+  relay_ = std::make_unique<SiteRelay>(*through_, link);
+}
+
+bool NearProcess::any(bool mine) {
+  float said = mine ? 1.0f : 0.0f;
+  all_->all_reduce_mean({&said, 1});
+  return said > 0.0f;
+}
+
+bool NearProcess::all_equal(std::uint64_t mine) {
+  for (const auto& said : gather(*all_, {std::bit_cast<double>(mine)})) {
+    if (std::bit_cast<std::uint64_t>(said[0]) != mine) return false;
+  }
+  return true;
+}
+
+std::vector<std::vector<double>> NearProcess::share(const std::vector<double>& mine) {
+  return gather(*near_, mine);
+}
+
+}  // namespace thinwire::app

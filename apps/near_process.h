@@ -1,0 +1,59 @@
+// This process as one rank of a run whose ranks are processes: its links, and what the ranks tell
+// each other beside the training. One thread at a time.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/near_variables.h"
+#include "apps/options.h"
+#include "transports/gloo.h"
+#include "transports/site_relay.h"
+
+namespace thinwire::app {
+
+// Ranks and sites as the launcher's number of processes makes them, where the settings leave them
+// open. Throws UsageError where the two contradict each other.
+// `at_hub`: the processes are one of the sites that meet at a hub.
+void fit_to_place(FlatConfig& config, const NearCommand& command, const RankPlace& place,
+                  bool at_hub);
+
+class NearProcess {
+ public:
+  // Returns when all ranks have met. `agreed`: the settings that they must share.
+  NearProcess(const NearCommand& command, const RankPlace& place, const RunOptions& options,
+              double connect_timeout_s, const std::string& agreed);
+
+  bool first() const { return world_.rank() == 0; }  // the one that reports
+  int site() const { return relay_ ? relay_->site() : world_.rank() / ranks_; }
+  int rank() const { return world_.rank() % ranks_; }  // in its site
+
+  Collective& near() { return *near_; }
+  // Between the ranks with this number at all sites: over Gloo, or through the hub.
+  Collective& far() { return relay_ ? relay_->collective() : *far_; }
+  Exchange* exchange() { return relay_ ? &relay_->exchange() : nullptr; }
+  // Rank 0 has dialled the hub (null on the others), who wait for it that long.
+  void relay(ZmqLink* link, std::chrono::milliseconds deadline);
+
+  // Does any rank say so? All ranks of all sites ask at the same time.
+  bool any(bool mine);
+  // Do all ranks of all sites say the same?
+  bool all_equal(std::uint64_t mine);
+  // What each rank of this site says, in their order; all say equally much.
+  std::vector<std::vector<double>> share(const std::vector<double>& mine);
+
+ private:
+  GlooWorld world_;
+  int ranks_;  // of a site
+  std::unique_ptr<Collective> all_;
+  std::unique_ptr<Collective> near_;
+  std::unique_ptr<Collective> far_;
+  std::unique_ptr<Collective> through_;  // for the relay alone
+  std::unique_ptr<SiteRelay> relay_;
+};
+
+}  // namespace thinwire::app

@@ -1,0 +1,33 @@
+// Who this process is among the ranks that a launcher has started, from the variables that
+// launchers set: `thinwire launch` and torchrun, mpirun (Open MPI), srun (Slurm).
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace thinwire::app {
+
+struct NearCommand {
+  std::string near = "auto";  // gloo: a rank of several processes; loopback: ranks are threads
+  std::string far = "hub";    // gloo: the all-reduce between sites goes over it too
+  std::string dir;            // that all ranks see, to meet in; empty: at MASTER_ADDR
+  std::string interface;      // network between the ranks
+  double timeout_s = 120.0;   // of every wait for another rank
+};
+
+struct RankPlace {
+  int rank = 0;
+  int size = 1;
+  std::string master;  // address of rank 0; empty with a directory
+  int master_port = 0;
+};
+
+// Value of an environment variable, or null.
+using Environment = std::function<const char*(const char*)>;
+
+// None: this process plays all ranks itself. Throws UsageError naming the variable and what it must
+// be.
+std::optional<RankPlace> rank_place(const NearCommand& command, const Environment& environment);
+
+}  // namespace thinwire::app
