@@ -82,16 +82,16 @@ app::RunResult train(const std::string& method, const app::SaveCommand& save) {
   const Text text = Text::from_bytes(bytes);
   std::optional<app::Saving> saving;
   if (!save.dir.empty()) saving.emplace(save, options, text, 4);
-  return app::run({options,
-                   options.methods[0],
-                   1,
-                   text,
-                   catalog,
-                   {},
-                   stop,
-                   nullptr,
-                   saving ? &*saving : nullptr,
-                   save.until});
+  app::Job job{.options = options,
+               .method = options.methods[0],
+               .seed = 1,
+               .text = text,
+               .catalog = catalog,
+               .progress = {},
+               .stop = stop};
+  job.saving = saving ? &*saving : nullptr;
+  job.until = save.until;
+  return app::run(job);
 }
 
 // 200 steps in one go against 100, saved, and 100 more, every method of the catalog. Learning rates

@@ -223,7 +223,8 @@ json bits_per_coefficient() {
 app::CompareResult compared(app::FlatConfig config) {
   const OptimizerCatalog catalog = optimizer_catalog();
   const std::atomic<bool> stop{false};
-  return app::compare(app::resolve(config, catalog), catalog, "figures_bench", stop);
+  return app::compare(app::resolve(config, catalog), catalog, "figures_bench", stop,
+                      app::TrainCommand());
 }
 
 json bytes_ratio() {
