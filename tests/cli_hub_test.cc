@@ -79,7 +79,8 @@ TEST_F(CliHub, RefusesWhatMakesNoSense) {
   expect_refused(launch({"hub", "--keys", "absent"}), 1, "absent: No such file");
   write("allow", "garbage\n");
   expect_refused(launch({"hub", "--allow", "allow"}), 1, "allow:1: no public key");
-  expect_usage_error({"hubb"}, "known: compare, train, optimizers, hub, keygen, status");
+  expect_usage_error(
+      {"hubb"}, "known: compare, train, launch, optimizers, hub, keygen, status, inspect, export");
   expect_usage_error({"status", "--hub", "tcp://hub.example.org:5555"}, "--keys FILE --hub-key");
   expect_usage_error({"status", "--hub-key", std::string(40, 'a')}, "go together");
 }
