@@ -127,6 +127,9 @@ void RankProcess::pass_on(Stream& stream, bool at_end) {
     stream.line.append(buffer, static_cast<std::size_t>(got));
   }
   std::string text;
+  // The result, which rank 0 alone prints, may be for a machine.
+  const bool plain = rank_ == 0 && &stream == &out_;
+  const std::string prefix = plain ? "" : fmt::format("[rank {}] ", rank_);
   const bool over = stream.file < 0;
   for (std::size_t end; !stream.line.empty();) {
     end = stream.line.find('\n');
@@ -134,7 +137,7 @@ void RankProcess::pass_on(Stream& stream, bool at_end) {
       if (!over && stream.line.size() < kLineMax) break;
       end = stream.line.size();
     }
-    text += fmt::format("[rank {}] {}\n", rank_, stream.line.substr(0, end));
+    text += prefix + stream.line.substr(0, end) + "\n";
     stream.line.erase(0, end + 1);
   }
   write_all(stream.to, text);

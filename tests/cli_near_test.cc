@@ -20,7 +20,7 @@ TEST_F(CliNear, LaunchedRanksEndWithTheBitsOfThreads) {
     SCOPED_TRACE(std::string(method) + " on " + ranks);
     const Outcome threads = run(one_site(method, {"--ranks", ranks, "--out", "threads"}));
     const Outcome processes =
-        of_rank_0(run_launched(std::stoi(ranks), one_site(method, {"--out", "processes"})));
+        run_launched(std::stoi(ranks), one_site(method, {"--out", "processes"}));
     EXPECT_EQ(hash_of(processes), hash_of(threads));
     const auto loss = [](const Outcome& outcome) {
       return nlohmann::json::parse(outcome.out)[0].value("loss", 0.0);
@@ -36,7 +36,7 @@ TEST_F(CliNear, SitesOfRanksAverageOverGlooToo) {
   threads.insert(threads.end(), {"--ranks", "2"});
   Words processes = words;
   processes.insert(processes.end(), {"--far", "gloo"});
-  EXPECT_EQ(hash_of(of_rank_0(run_launched(4, processes))), hash_of(run(threads)));
+  EXPECT_EQ(hash_of(run_launched(4, processes)), hash_of(run(threads)));
 }
 
 TEST_F(CliNear, LaunchedRanksSaveOneCheckpointAndGoOnFromIt) {
@@ -48,7 +48,7 @@ TEST_F(CliNear, LaunchedRanksSaveOneCheckpointAndGoOnFromIt) {
   EXPECT_EQ(half.code, 0) << half.err;
   Words rest = one_site("distro", saved);
   rest.push_back("--resume");
-  EXPECT_EQ(hash_of(of_rank_0(run_launched(2, rest))), whole);
+  EXPECT_EQ(hash_of(run_launched(2, rest)), whole);
   EXPECT_EQ(names_in("saved").count("step-0000000012"), 1u);
 }
 
@@ -71,7 +71,7 @@ TEST_F(CliNear, SitesOfProcessesMeetAtAHubBesideSitesOfThreads) {
     loopback.insert(loopback.end(), {"--ranks", "2"});
     const auto outcomes = run_all({processes, launch(threads)});
     const std::string expected = hash_of(run(loopback));
-    EXPECT_EQ(hash_of(of_rank_0(outcomes[0])), expected);
+    EXPECT_EQ(hash_of(outcomes[0]), expected);
     EXPECT_EQ(hash_of(outcomes[1]), expected);
   }
 }

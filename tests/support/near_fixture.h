@@ -33,18 +33,6 @@ class CliNear : public CliFar {
     return one;
   }
 
-  // What rank 0 printed, without the rank before each line.
-  static Outcome of_rank_0(Outcome outcome) {
-    const std::string prefix = "[rank 0] ";
-    std::istringstream lines(outcome.out);
-    outcome.out.clear();
-    for (std::string line; std::getline(lines, line);) {
-      EXPECT_TRUE(line.starts_with(prefix)) << line;
-      outcome.out += line.substr(std::min(prefix.size(), line.size())) + "\n";
-    }
-    return outcome;
-  }
-
   // `thinwire launch --ranks N -- thinwire WORDS...`
   Outcome run_launched(int ranks, const Words& words) const {
     Words all{"launch", "--ranks", std::to_string(ranks), "--", THINWIRE_PROGRAM};
