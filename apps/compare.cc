@@ -185,8 +185,9 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
   const SiteCommand& site = train.site;
   check_site(site, options);
   check_saving(train.save, options);
-  if (site.place && !train.save.dir.empty() && options.sites != 1) {
-    throw UsageError("--save is there for one site of processes, and not at a hub; leave it away");
+  if (site.place && !train.save.dir.empty() && options.sites != 1 && site.site.empty()) {
+    throw UsageError("--save is not there for sites of processes that average over Gloo (--far); " +
+                     std::string("let them meet at a hub, or leave it away"));
   }
   if (site.place && options.guard.policy == GuardPolicy::roll_back) {
     throw UsageError("ranks that are processes do not go back together; take --guard skip or stop");

@@ -39,6 +39,12 @@ class NearProcess {
   // Rank 0 has dialled the hub (null on the others), who wait for it that long.
   void relay(ZmqLink* link, std::chrono::milliseconds deadline);
 
+  // At a hub: see SiteRelay::save_rounds. Nothing where there is none.
+  std::optional<Bytes> save_rounds(std::uint64_t from) {
+    if (!relay_) return std::nullopt;
+    return relay_->save_rounds(from);
+  }
+
   // Does any rank say so? All ranks of all sites ask at the same time.
   bool any(bool mine);
   // Do all ranks of all sites say the same?

@@ -192,7 +192,7 @@ class Run {
   // A site that lost its hubs, or was stopped while it waited, has saved the step that it was in.
   [[noreturn]] void end_in_failure() {
     // A rank of another process that is gone writes nothing more.
-    if (job_.saving && job_.process == nullptr) save_the_last();
+    if (job_.saving && (job_.process == nullptr || saved_in_step_)) save_the_last();
     std::rethrow_exception(failure_);
   }
 
@@ -338,10 +338,15 @@ class Run {
 
   // Others may have missed the end of the last rounds that this site heard.
   void save_in_step(Trainer& trainer, Seat seat) {
-    if (!job_.saving || !job_.link) return;
+    if (!job_.saving) return;
     const std::uint64_t step = trainer.steps_done();
     const std::uint64_t from = step - std::min<std::uint64_t>(step, 2 * stop_ahead_);
-    job_.saving->save(seat, trainer, job_.link->save_rounds(seat.rank, from));
+    std::optional<Bytes> rounds;
+    if (job_.link) rounds = job_.link->save_rounds(seat.rank, from);
+    if (job_.process) rounds = job_.process->save_rounds(from);
+    if (!rounds) return;
+    job_.saving->save(seat, trainer, std::move(*rounds));
+    saved_in_step_ = true;
   }
 
   // Nobody is more than the method's delay ahead of anybody: the first who sees the stop names a
@@ -434,6 +439,7 @@ class Run {
   std::vector<std::vector<double>> losses_;  // by evaluation and group; each cell has one writer
   std::atomic<std::uint64_t> stop_at_{kNever};
   std::mutex failure_mutex_;
+  std::atomic<bool> saved_in_step_{false};
   std::exception_ptr failure_;  // guarded by failure_mutex_ while threads run
 };
 

@@ -76,6 +76,50 @@ TEST_F(CliNear, SitesOfProcessesMeetAtAHubBesideSitesOfThreads) {
   }
 }
 
+// The hub is lost for good: both sites save the step they are in, and go on at another one.
+TEST_F(CliNear, SitesOfProcessesAtAHubSaveAndGoOnToo) {
+  const Words words = one_site("distro:delay=1", {"--sites", "2", "--steps", "150"});
+  const Words at_hub{"--peer-timeout", "1", "--hub-timeout", "1", "--save-every", "30"};
+  const auto launches = [&](const std::string& hub, const Words& more) {
+    std::vector<Launch> both;
+    for (const std::string name : {"processes", "threads"}) {
+      Words all = words;
+      all.insert(all.end(),
+                 {"--site", name, "--hub", hub, "--out", name, "--save", name + "-saved"});
+      all.insert(all.end(), at_hub.begin(), at_hub.end());
+      all.insert(all.end(), more.begin(), more.end());
+      if (name == "threads") all.insert(all.end(), {"--ranks", "2"});
+      both.push_back(launch(
+          name == "threads" ? Words{} : Words{"launch", "--ranks", "2", "--", THINWIRE_PROGRAM}));
+      both.back().words.insert(both.back().words.end(), all.begin(), all.end());
+    }
+    return both;
+  };
+  {
+    auto hub = std::make_unique<Hub>(ZmqHubOptions{.listen = "tcp://127.0.0.1:0", .sites = 2});
+    std::vector<Launch> first = launches(hub->hub.address(), {});
+    first[0].signal_when = "the run begins";
+    first[0].then = [&] {
+      for (int i = 0; i < 1000 && !names_in("processes-saved").contains("step-0000000030"); ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      hub.reset();
+    };
+    for (const Outcome& outcome : run_all(first)) {
+      EXPECT_EQ(outcome.code, 4) << outcome.err;
+      EXPECT_NE(outcome.err.find("saved at step "), std::string::npos) << outcome.err;
+    }
+  }
+  const Hub hub({.listen = "tcp://127.0.0.1:0", .sites = 2});
+  const auto outcomes = run_all(launches(hub.hub.address(), {"--resume"}));
+  Words loopback = words;
+  loopback.insert(loopback.end(), {"--ranks", "2", "--out", "loopback"});
+  const std::string expected = hash_of(run(loopback));
+  for (const Outcome& outcome : outcomes) {
+    EXPECT_EQ(hash_of(outcome), expected) << outcome.err;
+    EXPECT_NE(outcome.err.find("goes on at step "), std::string::npos) << outcome.err;
+  }
+}
+
 TEST_F(CliNear, RunsUnderMpirun) {
   if (!is_there("mpirun")) GTEST_SKIP() << "there is no mpirun here (openmpi-bin)";
   Launch mpi = launch(one_site("adamw"));

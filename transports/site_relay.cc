@@ -120,6 +120,27 @@ class SiteRelay::Body final : public Exchange {
     }
   }
 
+  // The link may have failed: what it holds is still there.
+  Bytes save_rounds(std::uint64_t from) const {
+    failure_ = nullptr;
+    const Bytes all = from_first([&] {
+      Bytes said;
+      for (int rank = 0; rank < ranks_.size(); ++rank) {
+        const Bytes rounds = link_->save_rounds(rank, from);
+        put(said, rounds.size());
+        said.insert(said.end(), rounds.begin(), rounds.end());
+      }
+      return said;
+    });
+    ByteView view = all;
+    for (int rank = 0; rank < ranks_.rank(); ++rank) {
+      const std::uint64_t size = take(view);
+      view = view.subspan(std::min<std::size_t>(size, view.size()));
+    }
+    const std::uint64_t size = std::min<std::uint64_t>(take(view), view.size());
+    return Bytes(view.begin(), view.begin() + static_cast<std::ptrdiff_t>(size));
+  }
+
   RoundResult collect(const Round& round) override {
     const Bytes all = from_first([&] {
       Bytes said;
@@ -300,6 +321,7 @@ SiteRelay::~SiteRelay() = default;
 int SiteRelay::site() const { return body_->site(); }
 int SiteRelay::sites() const { return body_->sites(); }
 Exchange& SiteRelay::exchange() { return *body_; }
+Bytes SiteRelay::save_rounds(std::uint64_t from) { return body_->save_rounds(from); }
 Collective& SiteRelay::collective() { return body_->collective(); }
 
 }  // namespace thinwire

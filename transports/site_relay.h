@@ -26,6 +26,8 @@ class SiteRelay {
   int sites() const;
   Exchange& exchange();
   Collective& collective();  // all_reduce_mean alone
+  // ZmqLink::save_rounds of this rank. All ranks ask for the same rounds.
+  Bytes save_rounds(std::uint64_t from);
 
  private:
   class Body;
