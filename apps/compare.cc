@@ -210,11 +210,7 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
   const auto link = site.site.empty() || !first
                         ? nullptr
                         : dial(site, options, text, go_on(saving, options, catalog));
-  if (process && !site.site.empty()) {
-    // Beyond all patience that rank 0 has with its hub.
-    const double most = site.connect_timeout_s + site.hub_timeout_s + site.near.timeout_s;
-    process->relay(link.get(), std::chrono::milliseconds(static_cast<long>(1e3 * most)));
-  }
+  if (process && !site.site.empty()) process->relay(link.get());
   if (link) interrupts.emplace([] {});  // the link looks at the flag itself
   std::optional<Trace> trace;
   if (!options.trace.empty()) trace.emplace(trace_path(options, site));

@@ -1,7 +1,10 @@
 #include "apps/near_process.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 
+#include <algorithm>
+#include <atomic>
 #include <bit>
 #include <chrono>
 #include <cstring>
@@ -13,6 +16,12 @@
 
 namespace thinwire::app {
 namespace {
+
+// Rank 0 of a site at a hub may stand still there for as long as others are away; that it is gone
+// is known by its connection.
+constexpr std::chrono::hours kPatience{24};
+
+std::atomic<int> heard{0};
 
 GlooOptions options_of(const NearCommand& command, const RankPlace& place, double connect_timeout_s,
                        const std::string& agreed) {
@@ -62,8 +71,10 @@ std::vector<std::vector<double>> gather(Collective& group, const std::vector<dou
 
 }  // namespace
 
-void fit_to_place(FlatConfig& config, const NearCommand& command, const RankPlace& place,
-                  bool at_hub) {
+int heard_signal() { return heard; }
+
+void fit_to_place(FlatConfig& config, const NearCommand& command, const RankPlace& place) {
+  const bool at_hub = place.at_hub;
   if (at_hub && command.far == "gloo") {
     throw UsageError("--far gloo has no hub; leave --site and --hub away, or --far gloo");
   }
@@ -96,20 +107,27 @@ NearProcess::NearProcess(const NearCommand& command, const RankPlace& place,
   near_ = world_.group(fmt::format("site-{}", site()), every(site() * ranks_, 1, ranks_));
   const int sites = place.size / ranks_;  // that are here
   far_ = world_.group(fmt::format("part-{}", rank()), every(rank(), ranks_, sites));
+  // Before rank 0 dials the hub, so that the others know when it does not come back from there.
+  if (place.at_hub) through_ = world_.group("hub", every(0, 1, place.size), kPatience);
   if (first()) {
     log_info(fmt::format("near: {} ranks have met, {} sites of {}", place.size, sites, ranks_));
   }
 }
 
-void NearProcess::relay(ZmqLink* link, std::chrono::milliseconds deadline) {
-  through_ = world_.group("hub", every(0, 1, world_.size()), deadline);
+void NearProcess::relay(ZmqLink* link) {
+  TW_CHECK(through_ != nullptr);
   relay_ = std::make_unique<SiteRelay>(*through_, link);
 }
 
 bool NearProcess::any(bool mine) {
-  float said = mine ? 1.0f : 0.0f;
-  all_->all_reduce_mean({&said, 1});
-  return said > 0.0f;
+  // The flag comes before the number, by a moment.
+  const int own = !mine ? 0 : stop_signal() != 0 ? stop_signal() : SIGTERM;
+  int number = 0;
+  for (const auto& said : gather(*all_, {static_cast<double>(own)})) {
+    number = std::max(number, static_cast<int>(said[0]));
+  }
+  if (number != 0) heard = number;
+  return number != 0;
 }
 
 bool NearProcess::all_equal(std::uint64_t mine) {

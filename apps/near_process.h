@@ -2,7 +2,6 @@
 // each other beside the training. One thread at a time.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -18,9 +17,10 @@ namespace thinwire::app {
 
 // Ranks and sites as the launcher's number of processes makes them, where the settings leave them
 // open. Throws UsageError where the two contradict each other.
-// `at_hub`: the processes are one of the sites that meet at a hub.
-void fit_to_place(FlatConfig& config, const NearCommand& command, const RankPlace& place,
-                  bool at_hub);
+void fit_to_place(FlatConfig& config, const NearCommand& command, const RankPlace& place);
+
+// The signal that another rank told of as it stopped; 0 before that.
+int heard_signal();
 
 class NearProcess {
  public:
@@ -36,8 +36,8 @@ class NearProcess {
   // Between the ranks with this number at all sites: over Gloo, or through the hub.
   Collective& far() { return relay_ ? relay_->collective() : *far_; }
   Exchange* exchange() { return relay_ ? &relay_->exchange() : nullptr; }
-  // Rank 0 has dialled the hub (null on the others), who wait for it that long.
-  void relay(ZmqLink* link, std::chrono::milliseconds deadline);
+  // Rank 0 has dialled the hub (null on the others, who wait for it).
+  void relay(ZmqLink* link);
 
   // At a hub: see SiteRelay::save_rounds. Nothing where there is none.
   std::optional<Bytes> save_rounds(std::uint64_t from) {
@@ -45,7 +45,8 @@ class NearProcess {
     return relay_->save_rounds(from);
   }
 
-  // Does any rank say so? All ranks of all sites ask at the same time.
+  // Has any rank been told to stop, as this one? All ranks of all sites ask at the same time. The
+  // signal that told them is then heard_signal() here too.
   bool any(bool mine);
   // Do all ranks of all sites say the same?
   bool all_equal(std::uint64_t mine);

@@ -21,6 +21,7 @@ struct RankPlace {
   int size = 1;
   std::string master;  // address of rank 0; empty with a directory
   int master_port = 0;
+  bool at_hub = false;  // the processes are one of the sites that meet at a hub
 };
 
 // Value of an environment variable, or null.

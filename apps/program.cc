@@ -2,6 +2,7 @@
 #include "thinwire/program.h"
 
 #include <malloc.h>
+#include <signal.h>
 
 #include <cstdlib>
 #include <exception>
@@ -65,8 +66,8 @@ void run(CommandLine command, const OptimizerCatalog& catalog) {
   if (command.verb == Verb::train) {
     command.site.place = rank_place(command.site.near, ::getenv);
     if (command.site.place) {
-      fit_to_place(command.config, command.site.near, *command.site.place,
-                   !command.site.site.empty());
+      command.site.place->at_hub = !command.site.site.empty();
+      fit_to_place(command.config, command.site.near, *command.site.place);
     }
   }
   const RunOptions options = resolve(command.config, catalog);
@@ -93,10 +94,16 @@ void keep_memory() {
   ::mallopt(M_TRIM_THRESHOLD, 64 << 20);
 }
 
+// For whom no signal came, another rank had one: nothing else interrupts.
+int stop_code() {
+  if (stop_signal() != 0) return 128 + stop_signal();
+  return 128 + (heard_signal() != 0 ? heard_signal() : SIGTERM);
+}
+
 // Whoever waits when the signal comes is woken by an error that says no more than that.
 int stopped() {
   std::cerr << "thinwire: stopped; nothing was written\n";
-  return 128 + stop_signal();
+  return stop_code();
 }
 
 }  // namespace
@@ -118,7 +125,7 @@ int thinwire::run_program(int argc, char** argv, const OptimizerCatalog& catalog
     return 2;
   } catch (const Interrupted& error) {
     std::cerr << "thinwire: " << error.what() << "\n";
-    return 128 + stop_signal();
+    return stop_code();
   } catch (const HubLost& error) {
     if (stop_signal() != 0) return stopped();
     std::cerr << "thinwire: " << error.what() << "\n";

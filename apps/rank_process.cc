@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -16,7 +17,8 @@
 namespace thinwire::app {
 namespace {
 
-constexpr std::size_t kLineMax = 1u << 20;  // longer ones are broken
+constexpr std::size_t kLineMax = 1u << 20;   // longer ones are broken
+constexpr std::size_t kLeftMost = 1u << 20;  // in a pipe, the most that Linux lets it hold
 
 std::vector<char*> pointers(const std::vector<std::string>& words) {
   std::vector<char*> list;
@@ -103,7 +105,7 @@ RankProcess::RankProcess(int rank, const std::vector<std::string>& words,
 
 RankProcess::~RankProcess() {
   signal(SIGKILL);
-  if (!code_) ::waitpid(process_, nullptr, 0);
+  ::waitpid(process_, nullptr, 0);
   for (const Stream* stream : {&out_, &err_}) {
     if (stream->file >= 0) ::close(stream->file);
   }
@@ -115,45 +117,56 @@ void RankProcess::pass_on() {
 }
 
 void RankProcess::pass_on(Stream& stream, bool at_end) {
-  while (stream.file >= 0) {
+  // One piece in each turn: a rank that prints without end leaves the others theirs. At the end all
+  // that it left in the pipe, and no more: others of its group may still print.
+  std::size_t left = at_end ? kLeftMost : 1;
+  while (stream.file >= 0 && left > 0) {
     char buffer[65'536];
     const ssize_t got = ::read(stream.file, buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN && !at_end) break;
-    if (got <= 0) {
-      ::close(std::exchange(stream.file, -1));
-      break;
+    if (got > 0) {
+      stream.line.append(buffer, static_cast<std::size_t>(got));
+      left -= std::min(left, static_cast<std::size_t>(got));
     }
-    stream.line.append(buffer, static_cast<std::size_t>(got));
+    if (got <= 0 || (at_end && left == 0)) ::close(std::exchange(stream.file, -1));
   }
   std::string text;
   // The result, which rank 0 alone prints, may be for a machine.
   const bool plain = rank_ == 0 && &stream == &out_;
   const std::string prefix = plain ? "" : fmt::format("[rank {}] ", rank_);
   const bool over = stream.file < 0;
-  for (std::size_t end; !stream.line.empty();) {
-    end = stream.line.find('\n');
+  std::size_t begin = 0;
+  while (begin < stream.line.size()) {
+    std::size_t end = stream.line.find('\n', begin);
     if (end == stream.line.npos) {
-      if (!over && stream.line.size() < kLineMax) break;
+      if (!over && stream.line.size() - begin < kLineMax) break;
       end = stream.line.size();
     }
-    text += prefix + stream.line.substr(0, end) + "\n";
-    stream.line.erase(0, end + 1);
+    text.append(prefix).append(stream.line, begin, end - begin).append("\n");
+    begin = std::min(end + 1, stream.line.size());
   }
+  stream.line.erase(0, begin);
   write_all(stream.to, text);
 }
 
 void RankProcess::signal(int number) const {
-  // The group may hold what the rank has started, after its own end too.
+  // The group may hold what the rank has started, after its own end too. Its number is taken for as
+  // long as this object lives, see ended().
   if (process_ > 0) ::kill(-process_, number);
 }
 
 std::optional<int> RankProcess::ended() {
   if (code_) return code_;
-  int status = 0;
-  if (::waitpid(process_, &status, WNOHANG) != process_) return std::nullopt;
-  by_signal_ = WIFSIGNALED(status);
-  code_ = by_signal_ ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  // It is not waited for to its end before the destructor: its number could be that of a stranger,
+  // whom signals to the group would then reach.
+  siginfo_t how{};
+  const auto id = static_cast<id_t>(process_);
+  if (::waitid(P_PID, id, &how, WEXITED | WNOHANG | WNOWAIT) != 0 || how.si_pid != process_) {
+    return std::nullopt;
+  }
+  by_signal_ = how.si_code != CLD_EXITED;
+  code_ = by_signal_ ? 128 + how.si_status : how.si_status;
   pass_on(out_, true);
   pass_on(err_, true);
   return code_;

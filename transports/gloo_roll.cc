@@ -16,7 +16,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr char kMagic[] = "TWHELLO1";
+constexpr char kMagic[] = "TWHELLO2";
 constexpr std::size_t kTextMax = 64u << 10;
 constexpr milliseconds kPause{5};
 constexpr milliseconds kLastWord{200};  // until the others have read why
@@ -127,6 +127,12 @@ class Caller {
     return strange;
   }
 
+  void check_own(const Hello& found) const {
+    if (found.nonce == mine_.nonce) return;
+    throw UsageError("another process says too that it is rank " + number(rank_) + " at " +
+                     store_.place() + "; give each its own RANK");
+  }
+
   // Rank 0: have all said that they stand in the roll?
   bool called() {
     Bytes roll;
@@ -137,6 +143,7 @@ class Caller {
         missing_.push_back(rank);
         continue;
       }
+      if (rank == 0) check_own(*one);
       nonces_[rank] = one->nonce;
       if (!fits(*one, rank)) missing_.push_back(rank);
       put(roll, one->nonce);
@@ -158,10 +165,7 @@ class Caller {
     }
     missing_ = {0};
     const std::optional<Hello> own = hello(rank_);
-    if (own && own->nonce != mine_.nonce) {
-      throw UsageError("another process says too that it is rank " + number(rank_) + " at " +
-                       store_.place() + "; give each its own RANK");
-    }
+    if (own) check_own(*own);
     const std::optional<Hello> first = hello(0);
     if (!first || !fits(*first, 0)) return false;
     const std::optional<Bytes> roll = store_.get("roll");
@@ -231,6 +235,7 @@ Bytes encode(const Hello& hello) {
   put(bytes, hello.size);
   put_text(bytes, hello.version);
   put_text(bytes, hello.machine);
+  put_text(bytes, hello.address);
   put_text(bytes, hello.agreed);
   return bytes;
 }
@@ -243,7 +248,8 @@ Result<Hello> decode_hello(ByteView bytes) {
   bytes = bytes.subspan(kMagicBytes);
   Hello hello;
   if (!take(bytes, hello.nonce) || !take(bytes, hello.size) || !take_text(bytes, hello.version) ||
-      !take_text(bytes, hello.machine) || !take_text(bytes, hello.agreed) || !bytes.empty()) {
+      !take_text(bytes, hello.machine) || !take_text(bytes, hello.address) ||
+      !take_text(bytes, hello.agreed) || !bytes.empty()) {
     return Result<Hello>::refuse("a hello cut short");
   }
   return hello;
@@ -268,6 +274,20 @@ std::string misfit(const Hello& mine, int rank, const Hello& hello, int other) {
 
 Roll call_roll(KeyStore& store, int rank, const Hello& mine, const Patience& patience) {
   return Caller(store, rank, mine, patience).call();
+}
+
+void check_addresses(const Roll& roll) {
+  for (std::size_t rank = 0; rank < roll.hellos.size(); ++rank) {
+    const Hello& one = roll.hellos[rank];
+    if (!one.address.starts_with("127.") && one.address != "::1") continue;
+    for (const Hello& other : roll.hellos) {
+      if (other.machine == one.machine) continue;
+      throw UsageError("rank " + std::to_string(rank) + " has the address " + one.address +
+                       " on the way to rank 0, where other machines do not reach it; give "
+                       "MASTER_ADDR a name that /etc/hosts does not send to loopback, or "
+                       "--near-interface the network between the ranks, as in eth0");
+    }
+  }
 }
 
 std::string this_machine() {

@@ -17,6 +17,7 @@ struct Hello {
   std::uint32_t size = 0;   // of the world, as it was told
   std::string version = {};
   std::string machine = {};
+  std::string address = {};  // at which the others are to dial it, where that is known yet
   std::string agreed = {};
 };
 
@@ -33,6 +34,10 @@ struct Roll {
 
 // Throws Error naming who did not come or does not fit, UsageError for what was asked wrongly.
 Roll call_roll(KeyStore& store, int rank, const Hello& mine, const Patience& patience);
+
+// Throws UsageError where ranks are on several machines and one of them would be dialled at a
+// loopback address; as in Debian, where the own host name is 127.0.1.1.
+void check_addresses(const Roll& roll);
 
 std::string this_machine();
 

@@ -25,7 +25,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kConnectionsMax = 4096;
 constexpr auto kGreetingPatience = std::chrono::seconds(10);
-constexpr int kTickMs = 500;  // how often silent strangers are looked for
+// How often silent strangers are looked for, and the pause where there is no descriptor or memory.
+constexpr std::chrono::milliseconds kTick{500};
 
 struct Connection {
   Descriptor socket;
@@ -33,6 +34,7 @@ struct Connection {
   Clock::time_point since;
   bool greeted = false;
   bool ends = false;  // when all is said
+  bool more = false;  // another request may be in `in`
   std::string in;
   std::string out;
 };
@@ -91,22 +93,39 @@ struct StoreServer::Body {
     thread.join();
   }
 
+  // Whatever goes wrong with memory, this thread serves on.
   void run() {
     for (;;) {
-      std::vector<pollfd> files{{stop.number(), POLLIN, 0}, {listener.number(), POLLIN, 0}};
-      for (const Connection& one : connections) {
-        const short want = one.out.empty() ? POLLIN : POLLIN | POLLOUT;
-        files.push_back({one.socket.number(), want, 0});
+      try {
+        if (!turn()) return;
+      } catch (const std::exception&) {
+        std::this_thread::sleep_for(kTick);
       }
-      ::poll(files.data(), files.size(), kTickMs);
-      if (files[0].revents != 0) return;
-      std::size_t at = 2;
-      for (auto one = connections.begin(); one != connections.end(); ++at) {
-        const bool stays = serve(*one, files[at].revents);
-        one = stays ? std::next(one) : connections.erase(one);
-      }
-      if (files[1].revents != 0) accept_all();
     }
+  }
+
+  // False: the store goes.
+  bool turn() {
+    const bool listens = Clock::now() >= listens_from;
+    std::vector<pollfd> files{{stop.number(), POLLIN, 0},
+                              {listens ? listener.number() : -1, POLLIN, 0}};
+    auto wait = kTick;
+    for (const Connection& one : connections) {
+      // Who does not take the answer is not heard, so nobody fills the memory.
+      short want = POLLOUT;
+      if (one.out.empty()) want = one.more ? 0 : POLLIN;
+      if (want == 0) wait = wait.zero();
+      files.push_back({one.socket.number(), want, 0});
+    }
+    ::poll(files.data(), files.size(), static_cast<int>(wait.count()));
+    if (files[0].revents != 0) return false;
+    std::size_t at = 2;
+    for (auto one = connections.begin(); one != connections.end(); ++at) {
+      const bool stays = try_to_serve(*one, files[at].revents);
+      one = stays ? std::next(one) : connections.erase(one);
+    }
+    if (files[1].revents != 0) accept_all();
+    return true;
   }
 
   void accept_all() {
@@ -115,7 +134,12 @@ struct StoreServer::Body {
       socklen_t size = sizeof address;
       Descriptor socket(::accept4(listener.number(), reinterpret_cast<sockaddr*>(&address), &size,
                                   SOCK_NONBLOCK | SOCK_CLOEXEC));
-      if (!socket) return;
+      if (!socket) {
+        // Those who wait there would wake this thread all the time.
+        const bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+        if (full) listens_from = Clock::now() + kTick;
+        return;
+      }
       if (connections.size() >= kConnectionsMax) continue;
       Connection& one = connections.emplace_back();
       one.socket = std::move(socket);
@@ -125,16 +149,24 @@ struct StoreServer::Body {
     }
   }
 
+  bool try_to_serve(Connection& one, short events) {
+    try {
+      return serve(one, events);
+    } catch (const std::exception&) {
+      return false;  // no memory for it
+    }
+  }
+
   // False: the connection is over.
   bool serve(Connection& one, short events) {
     if (!one.greeted && Clock::now() - one.since > kGreetingPatience) return false;
-    if (events & (POLLIN | POLLHUP | POLLERR)) {
+    if (one.out.empty() && (events & (POLLIN | POLLHUP | POLLERR))) {
       char buffer[65'536];
       const ssize_t got = ::recv(one.socket.number(), buffer, sizeof buffer, 0);
       if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return false;
       if (got > 0 && !one.ends) one.in.append(buffer, static_cast<std::size_t>(got));
     }
-    if (!one.ends) answer(one);
+    if (!one.ends && one.out.empty()) answer(one);
     while (!one.out.empty()) {
       const ssize_t gone =
           ::send(one.socket.number(), one.out.data(), one.out.size(), MSG_NOSIGNAL);
@@ -145,19 +177,20 @@ struct StoreServer::Body {
     return !one.ends;
   }
 
+  // One request: the next one when its answer is on its way.
   void answer(Connection& one) {
+    one.more = false;
     if (!one.greeted) {
       const auto taken = take_greeting(one.in);
       if (!taken) return refuse(one, taken.why());
       if (!*taken) return;
       one.greeted = true;
     }
-    for (;;) {
-      const auto taken = take_request(one.in);
-      if (!taken) return refuse(one, "it sends " + taken.why());
-      if (!*taken) return;
-      answer(one, **taken);
-    }
+    const auto taken = take_request(one.in);
+    if (!taken) return refuse(one, "it sends " + taken.why());
+    if (!*taken) return;
+    one.more = true;
+    answer(one, **taken);
   }
 
   void refuse(Connection& one, const std::string& why) {
@@ -185,6 +218,7 @@ struct StoreServer::Body {
 
   Descriptor listener;
   Descriptor stop;
+  Clock::time_point listens_from{};
   std::list<Connection> connections;
   std::map<std::string, Bytes> values;
   std::size_t bytes = 0;

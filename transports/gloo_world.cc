@@ -92,8 +92,10 @@ GlooWorld::GlooWorld(const GlooOptions& options) : body_(std::make_unique<Body>(
                          .size = static_cast<std::uint32_t>(options.size),
                          .version = near::version(),
                          .machine = near::this_machine(),
+                         .address = options.interface.empty() ? body_->store->own_address() : "",
                          .agreed = options.agreed};
   const near::Roll roll = near::call_roll(*body_->store, options.rank, mine, patience);
+  near::check_addresses(roll);
   std::ostringstream prefix;
   prefix << std::hex << roll.id;
   body_->prefix = prefix.str();

@@ -1,9 +1,11 @@
 #include "transports/site_relay.h"
 
+#include <atomic>
 #include <cstring>
 #include <exception>
 #include <functional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -173,22 +175,7 @@ class SiteRelay::Body final : public Exchange {
     const ByteView own = std::as_bytes(whole);
     std::vector<Bytes> parts = to_first(own);
     const Bytes all = from_first([&] {
-      std::vector<std::exception_ptr> failures(parts.size());
-      {
-        std::vector<std::jthread> threads;
-        for (std::size_t rank = 0; rank < parts.size(); ++rank) {
-          threads.emplace_back([&, rank] {
-            try {
-              average(static_cast<int>(rank), parts[rank]);
-            } catch (...) {
-              failures[rank] = std::current_exception();
-            }
-          });
-        }
-      }
-      for (const std::exception_ptr& failure : failures) {
-        if (failure) std::rethrow_exception(failure);
-      }
+      average_all(parts);
       Bytes said;
       for (const Bytes& part : parts) {
         put(said, part.size());
@@ -229,6 +216,42 @@ class SiteRelay::Body final : public Exchange {
     }
     Body& body_;
   };
+
+  // Nobody begins before all are there: without one of them the others would wait for ever.
+  void average_all(std::vector<Bytes>& parts) {
+    enum Gate { shut, open, off };
+    std::atomic<int> gate{shut};
+    std::vector<std::exception_ptr> failures(parts.size());
+    const auto turn = [&](int way) {
+      gate = way;
+      gate.notify_all();
+    };
+    {
+      std::vector<std::jthread> threads;
+      threads.reserve(parts.size());
+      try {
+        for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+          threads.emplace_back([&, rank] {
+            gate.wait(shut);
+            if (gate != open) return;
+            try {
+              average(static_cast<int>(rank), parts[rank]);
+            } catch (...) {
+              failures[rank] = std::current_exception();
+            }
+          });
+        }
+      } catch (const std::system_error& error) {
+        turn(off);
+        throw Error("rank 0 of the site cannot start a thread for each rank: " +
+                    std::string(error.what()) + "; raise the limit of processes (ulimit -u)");
+      }
+      turn(open);
+    }
+    for (const std::exception_ptr& failure : failures) {
+      if (failure) std::rethrow_exception(failure);
+    }
+  }
 
   void average(int rank, Bytes& part) {
     std::vector<float> values(part.size() / sizeof(float));
