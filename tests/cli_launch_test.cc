@@ -54,6 +54,22 @@ TEST_F(CliLaunch, WhenOneFailsTheOthersAreEndedAndItsCodeIsGiven) {
   EXPECT_LT(outcome.after_s, 5.0);
 }
 
+// A number that is free could become a stranger's, whom signals to the rank's group would reach.
+TEST_F(CliLaunch, TheNumberOfAnEndedRankStaysTaken) {
+  const Outcome outcome = run_program(
+      script(2,
+             "[ $RANK = 0 ] && echo $$ > part && mv part first && exit 0; "
+             "while [ ! -e first ]; do sleep 0.02; done; sleep 0.4; kill -0 $(cat first)"));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+}
+
+TEST_F(CliLaunch, ARankThatPrintsWithoutEndLeavesTheOthersTheirTurn) {
+  Launch one = script(2, "[ $RANK = 0 ] && exec yes; sleep 0.2; exit 7");
+  one.output = "/dev/null";
+  one.patience_s = 20;
+  EXPECT_EQ(run_program(one).code, 7);
+}
+
 TEST_F(CliLaunch, ARankThatIgnoresTheEndIsKilledAfterTheGrace) {
   const Outcome outcome = run_program(script(
       2, "trap '' TERM; [ $RANK = 1 ] && kill -9 $$; for i in 1 2 3 4 5 6 7 8 9; do sleep 9; done",

@@ -1,5 +1,6 @@
 // The program as one of several ranks that are processes.
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <set>
 
@@ -7,6 +8,8 @@
 
 namespace thinwire::test {
 namespace {
+
+using namespace std::chrono_literals;
 
 bool is_there(const std::string& program) {
   for (const char* dir : {"/usr/bin/", "/usr/local/bin/"}) {
@@ -73,6 +76,45 @@ TEST_F(CliNear, SitesOfProcessesMeetAtAHubBesideSitesOfThreads) {
     const std::string expected = hash_of(run(loopback));
     EXPECT_EQ(hash_of(outcomes[0]), expected);
     EXPECT_EQ(hash_of(outcomes[1]), expected);
+  }
+}
+
+// Longer than all that the ranks have patience for: rank 0 waits at the hub, the other for rank 0.
+TEST_F(CliNear, ASiteOfProcessesStandsStillAtTheHubAsLongAsItTakes) {
+  const Hub hub({.listen = "tcp://127.0.0.1:0", .sites = 2, .min_sites = 2, .peer_timeout = 1s});
+  const auto at_hub = [&](const std::string& name) {
+    return one_site("distro", {"--sites", "2", "--ranks", "2", "--steps", "60", "--eval-every",
+                               "30", "--site", name, "--hub", hub.hub.address(), "--out", name});
+  };
+  Launch processes = launch({"launch", "--ranks", "2", "--", THINWIRE_PROGRAM});
+  Words words = at_hub("processes");
+  words.insert(words.end(), {"--connect-timeout", "1.5", "--peer-timeout", "1", "--hub-timeout",
+                             "1", "--near-timeout", "1"});
+  processes.words.insert(processes.words.end(), words.begin(), words.end());
+  Launch stopped = launch({"sh", "-c", "echo $$ > victim; exec \"$@\"", "sh", THINWIRE_PROGRAM});
+  stopped.words.erase(stopped.words.begin());  // the program: the shell begins
+  const Words threads = at_hub("threads");
+  stopped.words.insert(stopped.words.end(), threads.begin(), threads.end());
+  stopped.signal_when = "loss";
+  stopped.then = [&] {
+    const int victim = std::stoi(read("victim"));
+    ::kill(victim, SIGSTOP);
+    std::this_thread::sleep_for(5s);
+    ::kill(victim, SIGCONT);
+  };
+  const auto outcomes = run_all({processes, stopped});
+  EXPECT_EQ(hash_of(outcomes[0]), hash_of(outcomes[1]));
+  EXPECT_GT(outcomes[0].after_s, 5.0);
+}
+
+TEST_F(CliNear, ASignalToOneRankGivesAllTheExitCodeOfThatSignal) {
+  const int port = free_port();
+  const Words words = one_site("distro", {"--steps", "1000000", "--eval-every", "500000"});
+  Launch first = rank_of(0, 2, port, words);
+  first.signal = SIGINT;
+  first.signal_when = "loss";
+  for (const Outcome& outcome : run_all({first, rank_of(1, 2, port, words)})) {
+    EXPECT_EQ(outcome.code, 128 + SIGINT) << outcome.err;
   }
 }
 

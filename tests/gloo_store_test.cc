@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -122,6 +124,49 @@ TEST(GlooStore, StrangersAreRefusedAndTheOthersServed) {
   EXPECT_EQ(one->get("key"), bytes_of("value"));
 }
 
+long resident_mib() {
+  long pages = 0;
+  std::ifstream("/proc/self/statm").ignore(64, ' ') >> pages;
+  return pages * ::sysconf(_SC_PAGESIZE) >> 20;
+}
+
+TEST(GlooStore, WhoAsksWithoutReadingFillsNoMemoryAndIsAnsweredInTheEnd) {
+  constexpr std::size_t kAsked = 200;
+  const StoreServer server(0);
+  const auto other = dial_store("127.0.0.1", server.port(), patient());
+  other->set("key", Bytes(kValueMax, std::byte{7}));
+  const long before = resident_mib();
+  const Socket greedy(server.port());
+  std::string all = greeting();
+  for (std::size_t i = 0; i < kAsked; ++i) all += encode(Request{'G', "key", {}});
+  greedy.send(all);
+  ::shutdown(greedy.number, SHUT_WR);
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(other->get("key"));
+  EXPECT_LT(resident_mib() - before, 100);
+  EXPECT_EQ(greedy.receive_all().size(), greeting().size() + kAsked * (5 + kValueMax));
+}
+
+TEST(GlooStore, WithoutDescriptorsItWaitsAndServesOn) {
+  const StoreServer server(0);
+  Socket late;
+  late.address.sin_port = htons(static_cast<std::uint16_t>(server.port()));
+  rlimit own{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &own), 0);
+  const int next = ::dup(late.number);  // all numbers below are taken
+  ::close(next);
+  rlimit none = own;
+  none.rlim_cur = static_cast<rlim_t>(next);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  ::connect(late.number, reinterpret_cast<sockaddr*>(&late.address), sizeof late.address);
+  const std::clock_t before = std::clock();
+  std::this_thread::sleep_for(milliseconds(400));
+  const std::clock_t spent = std::clock() - before;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &own), 0);
+  EXPECT_LT(spent, CLOCKS_PER_SEC / 10) << "it asks again and again";
+  char first = 0;
+  EXPECT_EQ(::recv(late.number, &first, 1, 0), 1);
+}
+
 TEST(GlooStore, WordsThatComeInPiecesAreUnderstood) {
   std::string stream = greeting() + encode(Request{'S', "key", bytes_of("value")});
   std::string in;
@@ -173,16 +218,23 @@ struct Place {
 };
 
 Hello hello_of(std::uint64_t nonce, std::uint32_t size) {
-  return {.nonce = nonce, .size = size, .version = version(), .machine = "m", .agreed = "k = 8\n"};
+  return {.nonce = nonce,
+          .size = size,
+          .version = version(),
+          .machine = "m",
+          .address = "",
+          .agreed = "k = 8\n"};
 }
 
 TEST(GlooRoll, AHelloComesBackAsItWasAndACutOneIsRefused) {
-  const Hello hello = hello_of(7, 3);
+  Hello hello = hello_of(7, 3);
+  hello.address = "10.0.0.2";
   const Bytes bytes = encode(hello);
   const Result<Hello> back = decode_hello(bytes);
   ASSERT_TRUE(back);
   EXPECT_EQ(back->nonce, 7u);
   EXPECT_EQ(back->agreed, "k = 8\n");
+  EXPECT_EQ(back->address, "10.0.0.2");
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     EXPECT_FALSE(decode_hello(ByteView(bytes).first(size))) << size;
   }
@@ -246,6 +298,33 @@ TEST(GlooRoll, TwoProcessesWithTheSameRankAreTold) {
   });
   const std::string both = said[0] + said[1];
   EXPECT_NE(both.find("another process says too that it is rank 1"), std::string::npos) << both;
+}
+
+TEST(GlooRoll, TwoProcessesThatAreBothRankZeroAreTold) {
+  const Place place;
+  std::vector<std::string> said(2);
+  run_threads(2, [&](int i) {
+    const auto store = open_directory(place.path);
+    const Hello mine = hello_of(static_cast<std::uint64_t>(i) + 1, 2);
+    said[i] = refusal([&] { call_roll(*store, 0, mine, patient(500)); });
+  });
+  const std::string both = said[0] + said[1];
+  EXPECT_NE(both.find("another process says too that it is rank 0"), std::string::npos) << both;
+}
+
+TEST(GlooRoll, ALoopbackAddressAmongSeveralMachinesIsNamed) {
+  Roll roll{.id = 1, .hellos = {hello_of(1, 3), hello_of(2, 3), hello_of(3, 3)}};
+  roll.hellos[1].address = "127.0.1.1";
+  check_addresses(roll);  // all on one machine
+  roll.hellos[2].machine = "other";
+  const std::string said = refusal([&] { check_addresses(roll); });
+  EXPECT_NE(said.find("rank 1 has the address 127.0.1.1"), std::string::npos) << said;
+  EXPECT_NE(said.find("/etc/hosts"), std::string::npos) << said;
+  EXPECT_NE(said.find("--near-interface"), std::string::npos) << said;
+  roll.hellos[1].address = "10.0.0.2";
+  check_addresses(roll);
+  roll.hellos[1].address = "::1";
+  EXPECT_NE(refusal([&] { check_addresses(roll); }), "");
 }
 
 TEST(GlooRoll, ADirectoryThatCannotBeWrittenIntoIsNamed) {
