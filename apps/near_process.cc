@@ -17,8 +17,8 @@
 namespace thinwire::app {
 namespace {
 
-// Rank 0 of a site at a hub may stand still there for as long as others are away; that it is gone
-// is known by its connection.
+// Of the others with rank 0 of a site at a hub: it may stand still there for as long as other sites
+// are away. That it is gone is known by its connection. It has no such patience with the others.
 constexpr std::chrono::hours kPatience{24};
 
 std::atomic<int> heard{0};
@@ -108,7 +108,11 @@ NearProcess::NearProcess(const NearCommand& command, const RankPlace& place,
   const int sites = place.size / ranks_;  // that are here
   far_ = world_.group(fmt::format("part-{}", rank()), every(rank(), ranks_, sites));
   // Before rank 0 dials the hub, so that the others know when it does not come back from there.
-  if (place.at_hub) through_ = world_.group("hub", every(0, 1, place.size), kPatience);
+  if (place.at_hub) {
+    const auto deadline =
+        first() ? std::nullopt : std::optional<std::chrono::milliseconds>(kPatience);
+    through_ = world_.group("hub", every(0, 1, place.size), deadline);
+  }
   if (first()) {
     log_info(fmt::format("near: {} ranks have met, {} sites of {}", place.size, sites, ranks_));
   }

@@ -140,9 +140,9 @@ TEST(GlooStore, WhoAsksWithoutReadingFillsNoMemoryAndIsAnsweredInTheEnd) {
   std::string all = greeting();
   for (std::size_t i = 0; i < kAsked; ++i) all += encode(Request{'G', "key", {}});
   greedy.send(all);
-  ::shutdown(greedy.number, SHUT_WR);
   for (int i = 0; i < 20; ++i) EXPECT_TRUE(other->get("key"));
   EXPECT_LT(resident_mib() - before, 100);
+  ::shutdown(greedy.number, SHUT_WR);
   EXPECT_EQ(greedy.receive_all().size(), greeting().size() + kAsked * (5 + kValueMax));
 }
 

@@ -17,9 +17,9 @@ namespace thinwire {
 
 class SiteRelay {
  public:
-  // `ranks`: the site's, for this alone, with a deadline of many hours: below the hub's least
-  // number of sites rank 0 stands still for as long as it takes. `link`: of rank 0, with as many
-  // ranks; null on the others.
+  // `ranks`: the site's, for this alone. On all but rank 0 with a deadline of many hours: below the
+  // hub's least number of sites rank 0 stands still for as long as it takes. `link`: of rank 0,
+  // with as many ranks; null on the others.
   SiteRelay(Collective& ranks, ZmqLink* link);
   ~SiteRelay();
 
