@@ -162,7 +162,9 @@ GoOn go_on(const std::optional<Saving>& saving, const RunOptions& options,
            const OptimizerCatalog& catalog) {
   if (!saving || !saving->from()) return {};
   const auto delay = static_cast<std::uint64_t>(traits_of(options.methods.front(), catalog).delay);
-  return {saving->from()->step() - std::min(saving->from()->step(), delay), saving->rounds()};
+  const bool same = saving->from()->sites() == options.sites;
+  return {saving->from()->step() - std::min(saving->from()->step(), delay),
+          same ? saving->rounds() : std::vector<Bytes>()};
 }
 
 // A run that fails leaves no half a bar in front of its message.
@@ -195,9 +197,10 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
   const bool first = !site.place || site.place->rank == 0;  // of processes that are ranks
   if (first) check_out_dir(options.out);
   std::optional<OnStop> interrupts;
+  const int patience_s = train.save.dir.empty() ? OnStop::kSoon : OnStop::kToSave;
   std::optional<NearProcess> process;
   if (site.place) {
-    interrupts.emplace([] {});
+    interrupts.emplace([] {}, patience_s);
     process.emplace(site.near, *site.place, options, site.connect_timeout_s,
                     shared_settings(options, text) + inside_settings(options));
   }
@@ -211,7 +214,7 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
                         ? nullptr
                         : dial(site, options, text, go_on(saving, options, catalog));
   if (process && !site.site.empty()) process->relay(link.get());
-  if (link) interrupts.emplace([] {});  // the link looks at the flag itself
+  if (link) interrupts.emplace([] {}, patience_s);  // the link looks at the flag itself
   std::optional<Trace> trace;
   if (!options.trace.empty()) trace.emplace(trace_path(options, site));
   CompareResult result;

@@ -192,7 +192,13 @@ class Run {
   // A site that lost its hubs, or was stopped while it waited, has saved the step that it was in.
   [[noreturn]] void end_in_failure() {
     // A rank of another process that is gone writes nothing more.
-    if (job_.saving && (job_.process == nullptr || saved_in_step_)) save_the_last();
+    if (!job_.saving || (job_.process != nullptr && !saved_in_step_)) {
+      std::rethrow_exception(failure_);
+    }
+    const std::string unsaved = save_the_last();
+    if (job_.stop && saved_in_step_) {
+      throw Interrupted("stopped; " + (unsaved.empty() ? job_.saving->finish() : unsaved));
+    }
     std::rethrow_exception(failure_);
   }
 
@@ -231,6 +237,7 @@ class Run {
   void fail(std::exception_ptr failure) {
     std::lock_guard lock(failure_mutex_);
     if (!failure_) failure_ = std::move(failure);
+    if (job_.saving && !saved_in_step_) job_.saving->give_up();
     world_.fail("another rank failed");
   }
 

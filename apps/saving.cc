@@ -114,20 +114,31 @@ Saving::Saving(const SaveCommand& command, const RunOptions& options, const Text
   }
   found_ = found.checkpoint;
   log_info(fmt::format("goes on at step {} from {}", found_->step(), found_->path().string()));
+  if (found_->step() > options.steps) {
+    throw UsageError(
+        fmt::format("the run in --save {} is at step {} already; give --steps {} or more", dir_,
+                    found_->step(), found_->step()));
+  }
   if (command.until > 0 && command.until < found_->step()) {
     throw UsageError(fmt::format("--until {} is behind step {}, where the run goes on",
                                  command.until, found_->step()));
   }
   if (found_->sites() != sites_) {
-    const bool drop = residuals_ == Residuals::drop;
     log_warn(
-        fmt::format("saved with {} sites, {} now: {}", found_->sites(), sites_,
-                    found_->sites() > sites_
-                        ? (drop ? "residuals of those that are gone are lost (--residuals drop)"
-                                : "residuals of those that are gone are folded into the others")
-                        : (drop ? "the new ones owe nothing (--residuals drop)"
-                                : "the new ones owe what the others owe in the mean")));
+        fmt::format("saved with {} sites, {} now: {}", found_->sites(), sites_, about_residuals()));
   }
+}
+
+// What becomes of what other sites owe.
+const char* Saving::about_residuals() const {
+  const bool drop = residuals_ == Residuals::drop;
+  if (saved_sites_ < sites_) return "each site goes on with its own residual, new ones owe nothing";
+  if (found_->sites() > sites_) {
+    return drop ? "residuals of those that are gone are lost (--residuals drop)"
+                : "residuals of those that are gone are folded into the others";
+  }
+  return drop ? "the new ones owe nothing (--residuals drop)"
+              : "the new ones owe what the others owe in the mean";
 }
 
 // What some ranks have given is of no use any more.
@@ -156,12 +167,16 @@ std::vector<Bytes> Saving::rounds() const {
   return all;
 }
 
+void Saving::give_up() { writer_->give_up(); }
+
 std::string Saving::finish() {
-  if (!writer_) return "rank 0 saves for all";
   writer_->flush();
   const std::optional<std::uint64_t> step = writer_->published();
-  if (!step) return "nothing was saved yet";
-  return fmt::format("saved at step {} in {}; --resume goes on from there", *step, dir_);
+  if (writing_.first_rank > 0) return "rank 0 of this site says what is saved";
+  if (step) return fmt::format("saved at step {} in {}; --resume goes on from there", *step, dir_);
+  if (!found_) return "nothing was saved yet";
+  return fmt::format("nothing new was saved; --resume goes on from step {} in {}", found_->step(),
+                     dir_);
 }
 
 }  // namespace thinwire::app

@@ -50,8 +50,11 @@ class Saving {
   std::vector<Bytes> rounds() const;  // likewise, by rank
   // Where the run can be gone on with, "saved at step 300 in DIR; ...", once the disk has it.
   std::string finish();
+  void give_up();  // a rank has failed: nobody waits for its part
 
  private:
+  const char* about_residuals() const;
+
   const std::string dir_;
   const std::uint64_t every_;
   const int saved_sites_;

@@ -81,6 +81,7 @@ std::unique_ptr<ZmqLink> dial(const SiteCommand& command, const RunOptions& opti
   ZmqLinkOptions link;
   link.first_round = from.first_round;
   link.rounds = std::move(from.rounds);
+  link.gives_state = !command.place;  // of processes, rank 0 alone is here
   link.hubs = command.hubs;
   link.hub_key = command.hub_key;
   if (!command.keys_file.empty()) link.keys = read_zmq_keys(command.keys_file);

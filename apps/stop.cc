@@ -13,8 +13,6 @@
 namespace thinwire::app {
 namespace {
 
-constexpr int kPatienceMs = 4'000;
-
 std::atomic<bool> stop{false};
 std::atomic<int> signal_number{0};
 std::atomic<int> stop_file{-1};  // readable from the first signal on
@@ -61,7 +59,8 @@ void catch_signals() {
 const std::atomic<bool>& stop_flag() { return stop; }
 int stop_signal() { return signal_number; }
 
-OnStop::OnStop(std::function<void()> on_stop) : on_stop_(std::move(on_stop)), done_(make_event()) {
+OnStop::OnStop(std::function<void()> on_stop, int patience_s)
+    : on_stop_(std::move(on_stop)), patience_s_(patience_s), done_(make_event()) {
   thread_ = std::jthread([this] { watch(); });
 }
 
@@ -74,7 +73,7 @@ OnStop::~OnStop() {
 void OnStop::watch() {
   if (readable(done_, stop_file, -1)) return;
   on_stop_();
-  if (readable(done_, done_, kPatienceMs)) return;
+  if (readable(done_, done_, 1000 * patience_s_)) return;
   std::cerr << "thinwire: stopped in the middle of a step; nothing was written\n" << std::flush;
   ::_exit(128 + stop_signal());
 }

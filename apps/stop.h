@@ -13,11 +13,14 @@ const std::atomic<bool>& stop_flag();
 int stop_signal();  // 0 before it came
 
 // Calls `on_stop` when the user wants the program to end, also when that was before; once, from a
-// thread of its own. What then does not end in 4 s is ended with the signal's exit code: a step of
-// a large model may take longer, and nothing of it would be kept.
+// thread of its own. What then does not end in time is ended with the signal's exit code: a step of
+// a large model may take longer, and nothing of it would be kept. A run that saves gets the time
+// to.
 class OnStop {
  public:
-  explicit OnStop(std::function<void()> on_stop);
+  static constexpr int kSoon = 4;          // s
+  static constexpr int kToSave = 10 * 60;  // s
+  explicit OnStop(std::function<void()> on_stop, int patience_s = kSoon);
   ~OnStop();  // it is not called any more
   OnStop(const OnStop&) = delete;
   OnStop& operator=(const OnStop&) = delete;
@@ -26,6 +29,7 @@ class OnStop {
   void watch();
 
   std::function<void()> on_stop_;
+  int patience_s_;
   int done_ = -1;  // readable: this object goes
   std::jthread thread_;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -34,6 +35,12 @@ void sign_step_tile(const Tile& tile, Floats x, float keep, float rate, ConstFlo
     kernels::sign_step(x.subspan(tile.offset + row * tile.stride, cols), keep, rate,
                        direction.subspan(row * tile.width, cols));
   }
+}
+
+// States may come from a file: a position that is none is no place in the tile.
+std::optional<std::size_t> place(float position, std::size_t coefficients) {
+  if (!(position >= 0.0f && position < static_cast<float>(coefficients))) return std::nullopt;
+  return static_cast<std::size_t>(position);
 }
 
 Floats coefficients(const Tile& tile, Floats state) {
@@ -153,7 +160,8 @@ void Demo::take_back(const Step& said, Shard& shard, const Update& unheard) {
     const Floats of_tile = coefficients(shard.tiles()[i], residual);
     const Slot owed = slot(sent, i, said.index);
     for (std::size_t pick = 0; pick < unheard.picks.counts[i]; ++pick) {
-      of_tile[static_cast<std::size_t>(owed.positions[pick])] += owed.values[pick];
+      if (const auto at = place(owed.positions[pick], of_tile.size()))
+        of_tile[*at] += owed.values[pick];
     }
   }
 }
@@ -174,7 +182,8 @@ Floats Demo::gradient_point(const Step& step, Shard& shard) {
          ++ago) {
       const Slot said = slot(sent, i, step.index - ago);
       for (int pick = 0; pick < options_.k && said.values[pick] != 0.0f; ++pick) {
-        owed[static_cast<std::size_t>(said.positions[pick])] += said.values[pick];
+        if (const auto at = place(said.positions[pick], of_tile.size()))
+          owed[*at] += said.values[pick];
       }
     }
     kernels::inverse_dct(tile.height, tile.width, Floats(owed).first(of_tile.size()),

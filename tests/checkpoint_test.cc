@@ -210,6 +210,89 @@ TEST_F(CheckpointDir, ADirectoryIsHeldByOneRun) {
   }
 }
 
+TEST_F(CheckpointDir, OnlyItsOwnUnfinishedOnesAreCleared) {
+  fs::create_directory(dir() / "step-0000000007.partial");
+  put(dir() / "film.partial", "half a film of somebody else");
+  const CheckpointWriter writer({.dir = dir()});
+  EXPECT_FALSE(fs::exists(dir() / "step-0000000007.partial"));
+  EXPECT_TRUE(fs::exists(dir() / "film.partial"));
+}
+
+TEST_F(CheckpointDir, NobodyWaitsForASeatThatHasGivenUp) {
+  const SavedRun one = run(2, 1, "sgd");
+  CheckpointWriter writer({.dir = dir(), .sites = 2, .saved_sites = 2});
+  SiteRunOptions options = one.options(0, 1);
+  options.at_end = [&](Trainer& trainer, int site, int) {
+    if (site > 0) return;
+    EXPECT_TRUE(writer.save({}, trainer));
+    writer.give_up();
+    EXPECT_FALSE(writer.save({}, trainer)) << "the other site never gave its part";
+  };
+  run_sites(options);
+  writer.flush();
+  EXPECT_FALSE(writer.published());
+}
+
+// Two processes of a rank each, on a disk that takes nothing more from the second.
+TEST_F(CheckpointDir, ARankThatCannotWriteIsNotWaitedFor) {
+  const SavedRun both = run(1, 2, "adamw");
+  CheckpointWriter first({.dir = dir(), .ranks = 2});
+  CheckpointWriter second({.dir = dir(), .ranks = 2, .first_rank = 1});
+  fs::create_directories(step(1).string() + ".partial/site-0.rank-1.safetensors.tmp");
+  SiteRunOptions options = both.options(0, 1);
+  options.at_end = [&](Trainer& trainer, int site, int rank) {
+    (rank == 0 ? first : second).save({site, rank}, trainer);
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  run_sites(options);
+  EXPECT_THROW(second.flush(), Error);
+  try {
+    first.flush();
+    FAIL() << "a checkpoint without a part";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("rank-1.safetensors: its process could not write"),
+              std::string::npos)
+        << error.what();
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  EXPECT_TRUE(list_checkpoints(dir()).empty());
+}
+
+TEST_F(CheckpointDir, AManifestNestedWithoutEndIsRefused) {
+  run(1, 1, "sgd").train(0, 2, 2);
+  const fs::path file = step(2) / kManifestName;
+  auto whole = nlohmann::json::parse(content_of(file));
+  whole.erase("run");
+  std::string deep = whole.dump();
+  deep.back() = ',';
+  put(file, deep + "\"run\":" + std::string(300'000, '[') + std::string(300'000, ']') + "}");
+  EXPECT_NE(why_not(step(2)).find("nested too deep"), std::string::npos);
+}
+
+TEST_F(CheckpointDir, KnowWhatTheGuardTookForUsual) {
+  const SavedRun one = run(1, 1, "sgd");
+  SiteRunOptions options = one.options(0, 30);
+  options.guard.spike = 100.0f;
+  CheckpointWriter writer({.dir = dir()});
+  Progress saved;
+  options.at_end = [&](Trainer& trainer, int, int) {
+    saved = *trainer.progress();
+    writer.save({}, trainer);
+  };
+  run_sites(options);
+  writer.flush();
+  EXPECT_EQ(saved.guard.seen, 30);
+  const FoundCheckpoint found = newest_checkpoint(dir());
+  ASSERT_TRUE(found.checkpoint);
+  options.start = [&](Shard& shard, Optimizer& optimizer, int) {
+    const Progress progress = found.checkpoint->load({}, shard, optimizer);
+    EXPECT_EQ(progress.guard, saved.guard);
+    return progress;
+  };
+  options.at_end = {};
+  run_sites(options);
+}
+
 TEST_F(CheckpointDir, AFileInTheWayIsNamed) {
   put(dir() / "file", "x");
   EXPECT_THROW(CheckpointWriter({.dir = dir() / "file"}), UsageError);

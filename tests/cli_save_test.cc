@@ -96,6 +96,8 @@ TEST_F(CliSave, AnotherRunsDirectoryIsLeftAlone) {
             std::string::npos);
   EXPECT_NE(refusal("adamw", {"--resume"}).find("method is distro there and adamw here"),
             std::string::npos);
+  EXPECT_NE(refusal("distro", {"--resume", "--steps", "11"}).find("at step 12 already"),
+            std::string::npos);
   write("text", "another text " + read("text"));
   EXPECT_NE(refusal("distro", {"--resume"}).find("text is "), std::string::npos);
   EXPECT_EQ(steps_in("saved"), before);

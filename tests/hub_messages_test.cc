@@ -58,7 +58,8 @@ std::vector<Message> samples() {
             .epoch = 7,
             .hubs = 3,
             .taking = 12,
-            .taken = 11},
+            .taken = 11,
+            .gives = false},
       Post{},
       Post{gather, run_of(1)},
       Post{kSlot, run_of(10'000)},
@@ -139,7 +140,7 @@ TEST(HubMessages, CarryEveryField) {
 
 TEST(HubMessages, AreLittleEndian) {
   const Bytes snapshot = encode(Snapshot{0x0102});
-  const std::vector<int> expected{0x75, 2, 18, 2, 1, 0, 0, 0, 0, 0, 0};
+  const std::vector<int> expected{0x75, 3, 18, 2, 1, 0, 0, 0, 0, 0, 0};
   ASSERT_EQ(snapshot.size(), expected.size());
   for (std::size_t i = 0; i < snapshot.size(); ++i)
     EXPECT_EQ(std::to_integer<int>(snapshot[i]), expected[i]);
@@ -220,7 +221,7 @@ TEST(HubMessages, OfAnotherVersionAreNamedAndAnsweredInWordsThatAllVersionsRead)
   EXPECT_TRUE(other_version(bytes));
   const auto decoded = decode(bytes);
   ASSERT_FALSE(decoded);
-  EXPECT_NE(decoded.why().find("1 there, 2 here"), std::string::npos) << decoded.why();
+  EXPECT_NE(decoded.why().find("1 there, 3 here"), std::string::npos) << decoded.why();
   const Bytes refused = encode(Refused{"no"});
   EXPECT_EQ(refused[1], std::byte{0});
   EXPECT_FALSE(other_version(refused));

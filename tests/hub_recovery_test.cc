@@ -324,6 +324,23 @@ TEST(HubRecovery, ATakeoverOfAStepThatTheRunNeverReachesBeginsAnew) {
   EXPECT_EQ(hub.to<Snapshot>("a")->step, 5u);
 }
 
+// Ranks that are processes speak through one of them, which has its own part alone.
+TEST(HubRecovery, WhoGivesNoStateIsNotAskedForIt) {
+  Hub hub({.run = "run", .sites = 3});
+  Hello processes = returning("a", 90);
+  processes.gives = false;
+  hub.say("a", processes);
+  hub.say("b", returning("b", 90));
+  Hello lost = returning("c", 0);
+  lost.taking = kAnyStep;
+  hub.say("c", lost);
+  ASSERT_TRUE(hub.to<Snapshot>("b"));
+  EXPECT_FALSE(hub.to<Snapshot>("a"));
+  hub.say("b", Bye{});
+  const Welcome* welcome = hub.to<Welcome>("c");
+  EXPECT_TRUE(welcome == nullptr || welcome->takeover == kNoStep);
+}
+
 // Sites keep their last results alone; one that took the state over has none of before.
 TEST(HubRecovery, ARoundWhoseResultNobodyHasKeptIsMadeUpForByTheState) {
   Hub hub({.run = "run", .sites = 3});

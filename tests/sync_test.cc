@@ -8,6 +8,7 @@
 
 #include "src/codec/codec.h"
 #include "src/codec/frame.h"
+#include "thinwire/error.h"
 
 namespace thinwire {
 namespace {
@@ -40,6 +41,36 @@ class PlayedExchange final : public Exchange {
   Round round_;
   Bytes mine_;
 };
+
+// A link that is gone, from its post or its collect on.
+class GoneExchange final : public Exchange {
+ public:
+  explicit GoneExchange(bool at_post) : at_post_(at_post) {}
+  int site() const override { return 0; }
+  int sites() const override { return 2; }
+  void post(const Round&, Bytes) override {
+    if (at_post_) throw Error("gone");
+  }
+  RoundResult collect(const Round&) override { throw Error("gone"); }
+  Traffic traffic() const override { return {}; }
+
+ private:
+  bool at_post_;
+};
+
+// The optimizer owes it no more: who saves the run now must save it as said.
+TEST(DelayedSync, WhatIsSaidIsInFlightWhateverBecomesOfTheLink) {
+  for (const bool at_post : {true, false}) {
+    GoneExchange far(at_post);
+    DelayedSync sync(far, {});
+    sync.open({7, 0, 2, {}});
+    const Update said{.dense = {1.0f, 2.0f}};
+    EXPECT_THROW(sync.exchange({.index = 5}, 0, 99, said), Error);
+    ASSERT_EQ(sync.in_flight().size(), 1u);
+    EXPECT_EQ(sync.in_flight()[0].step.index, 5u);
+    EXPECT_EQ(sync.in_flight()[0].update, said);
+  }
+}
 
 struct Verdict {
   std::vector<int> heard;

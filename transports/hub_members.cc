@@ -105,6 +105,7 @@ void Core::Body::other_process(Site& site, const Peer& peer, const std::string& 
   leave(site, "is another process now");
   site.process = hello.process;
   site.hubs = hello.hubs;
+  site.gives = hello.gives;
   site.left = false;
   site.next_round = 0;
   site.taking = kAnyStep;
@@ -195,6 +196,7 @@ Site& Core::Body::accept(const Peer& peer, const std::string& key, const Hello& 
   site.number = hello.number;
   site.epoch = hello.epoch;
   site.hubs = hello.hubs;
+  site.gives = hello.gives;
   site.next_round = hello.next_round;
   site.taking = hello.taking;
   site.claims = site.told = claims_of(hello);

@@ -56,6 +56,7 @@ void fields(Io& io, M& m) {
   io.number(m.hubs);
   io.number(m.taking);
   io.number(m.taken);
+  io.flag(m.gives);
 }
 template <class Io, Is<Fetch> M>
 void fields(Io& io, M& m) {

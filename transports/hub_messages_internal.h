@@ -16,7 +16,7 @@
 
 namespace thinwire::hub {
 
-inline constexpr std::uint8_t kProtocol = 2;
+inline constexpr std::uint8_t kProtocol = 3;
 inline constexpr std::size_t kNameMax = 64;        // site names: letters, digits, '-', '_', '.'
 inline constexpr std::size_t kRunMax = 256;        // run ids: printable ASCII
 inline constexpr std::size_t kTextMax = 64 << 10;  // reasons, descriptions
@@ -87,6 +87,7 @@ struct Hello {
   // It must take the state over, and has begun with that of this step (kAnyStep: with none).
   std::uint64_t taking = kNoStep;
   std::uint64_t taken = kNoStep;  // the step of the state that it has taken over last
+  bool gives = true;              // it can give its state to others
 };
 struct Post {
   Slot slot;

@@ -61,6 +61,7 @@ struct Site {
   std::uint32_t number = kNoNumber;
   std::uint32_t epoch = 0;  // the newest that it was told by an earlier hub
   std::uint32_t hubs = 1;   // that it knows
+  bool gives = true;        // its state to others
   Claims claims;
   Claims told;           // as its first hello to this hub had them
   bool active = false;   // heard of, and not further behind than it can catch up

@@ -51,7 +51,7 @@ bool Core::Body::choose_state(Site& site) {
   std::vector<Site*> donors;
   std::uint64_t newest = first_open();
   for (Site* one : numbered_) {
-    if (!one || one == &site || !one->awaited) continue;
+    if (!one || one == &site || !one->awaited || !one->gives) continue;
     donors.push_back(one);
     newest = std::max(newest, position(*one));
   }

@@ -36,6 +36,7 @@ struct ZmqLinkOptions {
   std::chrono::milliseconds connect_timeout{30'000};  // until the first welcome
   std::chrono::milliseconds peer_timeout{10'000};  // silence after which the hub is taken for dead
   std::chrono::milliseconds hub_timeout{120'000};  // without any hub: give up
+  bool gives_state = true;  // to sites that come late; false: nobody calls at_step
   // A run that goes on from a saved state: the results of the rounds before this one are in it.
   std::uint64_t first_round = 0;
   std::vector<Bytes> rounds = {};  // by rank: save_rounds of the process before

@@ -38,6 +38,7 @@ ZmqIo::ZmqIo(ZmqLinkOptions options, hub::SiteOptions site)
   if (!wake_) throw Error("cannot make an eventfd: the process has no descriptor left");
   for (std::size_t rank = 0; rank < options_.rounds.size(); ++rank)
     restore_rounds(options_.rounds[rank], static_cast<int>(rank));
+  site_.rounds().forget_halves();
   thread_ = std::jthread([this] { work(); });
 }
 
@@ -70,8 +71,8 @@ int ZmqIo::sites() const {
 void ZmqIo::post(const hub::Slot& slot, hub::SharedBytes frame) {
   {
     std::lock_guard lock(mutex_);
-    throw_if_failed();
-    if (site_.outdated()) return;  // the collect of that round will say so
+    // The collect of that round will say so, on all ranks.
+    if (site_.outdated() || has_failed()) return;
     site_.rounds().post(slot, std::move(frame));
   }
   wake();
@@ -171,8 +172,11 @@ void ZmqIo::restore_rounds(ByteView all, int rank) {
     Result<hub::Message> message =
         hub::decode(all.subspan(fits ? kLengthBytes : 0, fits ? length : 0));
     auto* bundle = message ? std::get_if<hub::Bundle>(&*message) : nullptr;
-    if (!bundle || bundle->slot.part != static_cast<std::uint32_t>(rank))
-      throw Error("the saved rounds of rank " + std::to_string(rank) + " are damaged");
+    if (!bundle || bundle->slot.part != static_cast<std::uint32_t>(rank)) {
+      log_warn("site " + options_.site + ": saved rounds of rank " + std::to_string(rank) +
+               " are of another version or damaged; others cannot get them from here");
+      return;
+    }
     site_.rounds().restore(std::move(*bundle));
     all = all.subspan(kLengthBytes + length);
   }
@@ -191,7 +195,13 @@ Traffic ZmqIo::traffic(hub::Kind kind, int rank) const {
   return site_.rounds().traffic(kind, static_cast<std::uint32_t>(rank));
 }
 
-void ZmqIo::throw_if_failed() const {
+bool ZmqIo::has_failed() const {
+  return (options_.stop && *options_.stop) || io_failure_ || site_.failure();
+}
+
+// From the first failure on no message counts: what one rank has waited for in vain comes to none.
+void ZmqIo::throw_if_failed() {
+  sealed_ = sealed_ || has_failed();
   if (options_.stop && *options_.stop) throw Interrupted("stopped by the user");
   if (io_failure_) std::rethrow_exception(io_failure_);
   if (!site_.failure()) return;
@@ -341,7 +351,7 @@ void ZmqIo::hear(Result<hub::Message> said, std::size_t bytes) {
   }
   std::lock_guard lock(mutex_);
   site_.tick(now());
-  if (site_.plan().connection == connection_) site_.receive(std::move(*said), bytes);
+  if (!sealed_ && site_.plan().connection == connection_) site_.receive(std::move(*said), bytes);
 }
 
 // What is on its way and the goodbye are worth a moment, no more.

@@ -46,7 +46,8 @@ class ZmqIo {
 
  private:
   void restore_rounds(ByteView all, int rank);
-  void throw_if_failed() const;  // callers hold mutex_
+  bool has_failed() const;
+  void throw_if_failed();  // callers hold mutex_
   void give_state(std::unique_lock<std::mutex>& lock, int rank);
   void wake() const;
 
@@ -73,6 +74,7 @@ class ZmqIo {
   std::uint64_t takeovers_ = 0;  // done
   std::vector<RunState> taken_;  // of the last one, by rank
   std::exception_ptr io_failure_;
+  bool sealed_ = false;                        // a rank has been told of a failure
   std::vector<std::function<Bytes()>> packs_;  // each of its rank's thread alone
 
   // Of the I/O thread alone.

@@ -71,6 +71,7 @@ hub::SiteOptions site_options(const ZmqLinkOptions& options, std::uint64_t agree
   site.peer_timeout_s = seconds(options.peer_timeout);
   site.hub_timeout_s = seconds(options.hub_timeout);
   site.first_round = options.first_round;
+  site.gives_state = options.gives_state;
   hub::Hello hello;
   hello.run = site.run;
   hello.site = site.site;

@@ -153,6 +153,10 @@ void SiteRounds::restore(Bundle bundle) {
   ++entry.closed;
 }
 
+void SiteRounds::forget_halves() {
+  std::erase_if(rounds_, [&](const auto& one) { return one.second.closed < options_.parts; });
+}
+
 // The newest rounds are kept, within the bounds; those that some rank has still to collect always.
 void SiteRounds::forget_old(Kind kind) {
   const auto begin = rounds_.lower_bound(Key{kind, 0, 0});

@@ -51,6 +51,7 @@ class SiteRounds {
   std::vector<Bundle> results(std::uint32_t part, std::uint64_t from) const;
   // A result from before this process, for sites that lack it.
   void restore(Bundle bundle);
+  void forget_halves();  // restored for some parts alone
 
   // ---- the hub's side
 

@@ -176,6 +176,7 @@ Hello Site::hello() const {
   hello.agreed = options_.agreed;
   hello.parts = options_.parts;
   hello.hubs = static_cast<std::uint32_t>(options_.hubs.size());
+  hello.gives = options_.gives_state;
   if (outdated()) {
     hello.taking = std::min(kAnyStep, state_.taking());
   } else {

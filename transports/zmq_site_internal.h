@@ -33,6 +33,7 @@ struct SiteOptions {
   double peer_timeout_s = 10.0;        // silence after which a hub is taken for dead
   double hub_timeout_s = 120.0;        // without any hub: give up
   std::uint64_t first_round = 0;       // see ZmqLinkOptions
+  bool gives_state = true;             // likewise
   std::size_t rounds_kept = 64;
 };
 

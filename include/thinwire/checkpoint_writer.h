@@ -43,7 +43,10 @@ class CheckpointWriter {
   bool save(Seat seat, const Trainer& trainer, Bytes link = {});
   // Waits for the disk. Throws Error when the last checkpoint was not written.
   void flush();
-  std::optional<std::uint64_t> published() const;  // step of the newest that is safe on the disk
+  // Some seat will give nothing more: whoever waits in save() comes back with false, now and later.
+  void give_up();
+  // Step of the newest that this writer has safe on the disk.
+  std::optional<std::uint64_t> published() const;
 
  private:
   class Body;

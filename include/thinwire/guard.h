@@ -37,15 +37,22 @@ struct Spike : Error {
 // Of one site. Every rank asks with the same losses, the site's means.
 class LossGuard {
  public:
+  struct Usual {
+    int seen = 0;
+    double mean = 0.0;       // running, of losses
+    double deviation = 0.0;  // running, of their distance from the mean
+
+    bool operator==(const Usual&) const = default;
+  };
   explicit LossGuard(float spike) : spike_(spike) {}
   // Is it a spike? One is not folded into what is usual.
   bool is_spike(float loss);
+  const Usual& usual() const { return usual_; }  // goes into checkpoints
+  void go_on(const Usual& usual) { usual_ = usual; }
 
  private:
   float spike_;
-  int seen_ = 0;
-  double mean_ = 0.0;       // running, of losses
-  double deviation_ = 0.0;  // running, of their distance from the mean
+  Usual usual_;
 };
 
 }  // namespace thinwire

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "thinwire/guard.h"
 #include "thinwire/step.h"
 #include "thinwire/update.h"
 
@@ -39,6 +40,7 @@ struct Progress {
   std::uint64_t step = 0;             // the next to be done
   std::uint64_t repaired_before = 0;  // rounds below were said before the last repair
   std::vector<InFlight> in_flight = {};
+  LossGuard::Usual guard = {};
 
   bool spoken() const { return !in_flight.empty() && in_flight.back().step.index == step; }
 };

@@ -64,11 +64,16 @@ void replace_directory(const fs::path& from, const fs::path& to) {
   if (std::rename(from.c_str(), to.c_str()) == 0) return;
   if (errno != ENOTEMPTY && errno != EEXIST) give_up(to, errno);
   // One call swaps the two, so that one of them is there at any time.
+  fs::path old = from;
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) != 0) {
-    give_up(to, errno);
+    if (errno != EINVAL && errno != ENOSYS) give_up(to, errno);
+    old = from.string() + ".old";  // a file system that cannot: for a moment neither is there
+    if (std::rename(to.c_str(), old.c_str()) != 0) give_up(to, errno);
+    if (std::rename(from.c_str(), to.c_str()) != 0) give_up(to, errno);
   }
+  sync_directory(to.parent_path());
   std::error_code ignored;
-  fs::remove_all(from, ignored);
+  fs::remove_all(old, ignored);
 }
 
 FileHandle open_file(const fs::path& path) {
@@ -102,6 +107,11 @@ FileHandle lock_directory(const fs::path& dir) {
                      "; choose another directory to save into");
   }
   if (::flock(lock.number(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) {
+      throw UsageError("cannot lock " + path.string() + ": " +
+                       std::generic_category().message(errno) +
+                       "; choose another directory to save into");
+    }
     throw UsageError("another run saves into " + dir.string() +
                      "; give each run a directory of its own");
   }

@@ -85,6 +85,21 @@ void append_row(Update& to, const Update& from, const Starts& starts, const Part
 
 }  // namespace
 
+std::string guard_text(const LossGuard::Usual& usual) {
+  return json{{"seen", usual.seen}, {"mean", usual.mean}, {"deviation", usual.deviation}}.dump();
+}
+
+LossGuard::Usual guard_from(const TensorFile& file) {
+  const auto said = file.metadata().find(kGuardName);
+  if (said == file.metadata().end()) return {};
+  const json usual = json::parse(said->second, nullptr, false);
+  try {
+    return {usual.at("seen"), usual.at("mean"), usual.at("deviation")};
+  } catch (const json::exception&) {
+    return {};
+  }
+}
+
 std::vector<SavedFlight> save_flights(const Layout& layout, PartOf part,
                                       const std::vector<InFlight>& in_flight) {
   const std::vector<PartRow> rows = part_rows(layout, part);

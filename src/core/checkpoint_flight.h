@@ -22,6 +22,11 @@ std::vector<SavedFlight> save_flights(const Layout& layout, PartOf part,
 Result<std::vector<InFlight>> load_flights(const Layout& layout, PartOf part,
                                            const TensorFile& file);
 
+// What a site's guard takes for usual, in a file's metadata.
+inline constexpr const char* kGuardName = "guard";
+std::string guard_text(const LossGuard::Usual& usual);
+LossGuard::Usual guard_from(const TensorFile& file);  // of one without: as at the beginning
+
 // The updates of all ranks of a site for one step, cut for another number of ranks.
 Update recut(const Layout& layout, const std::vector<const Update*>& by_rank, PartOf part);
 

@@ -153,6 +153,7 @@ Result<Manifest> read_manifest(const std::filesystem::path& dir) {
 }
 
 Result<Manifest> parse_manifest(const std::string& text) {
+  if (!is_shallow(text)) return refuse("is nested too deep");
   json all = json::parse(text, nullptr, false);
   if (!all.is_object()) {
     return refuse(text.empty() ? "is cut short: 0 bytes found"

@@ -3,9 +3,11 @@
 #include <map>
 #include <utility>
 
+#include "src/codec/codec.h"
 #include "src/core/checkpoint_flight.h"
 #include "src/core/checkpoint_manifest.h"
 #include "src/core/checkpoint_parts.h"
+#include "src/core/update_form.h"
 #include "thinwire/checkpoint.h"
 
 namespace thinwire {
@@ -83,7 +85,7 @@ class Checkpoint::Body {
   void read_parameters(Shard& shard, PartOf part) const;
   void read_state(int site, const StateSpec& spec, PartOf part, Floats into) const;
   void read_own(int site, Shard& shard, PartOf part) const;
-  std::vector<InFlight> flights(int site, PartOf part) const;
+  std::vector<InFlight> flights(int site, PartOf part, const UpdateForm& form) const;
   std::vector<InFlight> take_back(int site, Shard& shard, PartOf part, Optimizer& optimizer) const;
   void fold(const NewSeat& seat, Shard& shard, PartOf part, Optimizer& optimizer) const;
   void check_fit(const Shard& shard) const;
@@ -196,12 +198,18 @@ void Checkpoint::Body::read_own(int site, Shard& shard, PartOf part) const {
   }
 }
 
-std::vector<InFlight> Checkpoint::Body::flights(int site, PartOf part) const {
+std::vector<InFlight> Checkpoint::Body::flights(int site, PartOf part,
+                                                const UpdateForm& form) const {
   std::vector<std::vector<InFlight>> by_rank;
   for (int rank = 0; rank < manifest_.ranks; ++rank) {
     Result<std::vector<InFlight>> one =
         load_flights(layout_, {rank, manifest_.ranks}, file(site, rank));
     if (!one) throw Error(one.why());
+    for (const InFlight& flight : *one) {
+      std::string why = misfit(flight.update, form);
+      if (why.empty() && !finite_floats(flight.update)) why = "values that are not finite";
+      if (!why.empty()) throw Error(path_.string() + ": an update in flight holds " + why);
+    }
     by_rank.push_back(std::move(*one));
   }
   if (part.ranks == manifest_.ranks) return by_rank[static_cast<std::size_t>(part.rank)];
@@ -211,6 +219,12 @@ std::vector<InFlight> Checkpoint::Body::flights(int site, PartOf part) const {
     for (const auto& one : by_rank) {
       if (i >= one.size() || one[i].step.index != all[i].step.index)
         throw Error(path_.string() + ": its ranks have other updates in flight");
+      const Picks& picks = one[i].update.picks;
+      const Picks& first = by_rank.front()[i].update.picks;
+      if (!picks.positions.empty() && !first.positions.empty() &&
+          (picks.value_bits != first.value_bits || picks.scales.empty() != first.scales.empty())) {
+        throw Error(path_.string() + ": its ranks have updates of different forms in flight");
+      }
       updates.push_back(&one[i].update);
     }
     InFlight cut{all[i].step, 0, recut(layout_, updates, part)};  // the hash is of another part
@@ -222,7 +236,7 @@ std::vector<InFlight> Checkpoint::Body::flights(int site, PartOf part) const {
 // Leaves nothing in flight; a step that was spoken stays so, with nothing said.
 std::vector<InFlight> Checkpoint::Body::take_back(int site, Shard& shard, PartOf part,
                                                   Optimizer& optimizer) const {
-  std::vector<InFlight> all = flights(site, part);
+  std::vector<InFlight> all = flights(site, part, optimizer.traits().form);
   for (InFlight& one : all) {
     optimizer.take_back(one.step, shard, one.update);
     one.update = {};
@@ -299,11 +313,12 @@ Progress Checkpoint::Body::load(const NewSeat& seat, Shard& shard, Optimizer& op
   const int site = std::min(seat.site, manifest_.saved_sites - 1);
   if (same) {
     read_own(site, shard, part);
-    progress.in_flight = flights(site, part);
+    progress.in_flight = flights(site, part, optimizer.traits().form);
+    progress.guard = guard_from(file(site, 0));
     return progress;
   }
   fold(seat, shard, part, optimizer);
-  for (InFlight& one : flights(site, part)) {
+  for (InFlight& one : flights(site, part, optimizer.traits().form)) {
     if (one.step.index == progress.step) progress.in_flight = {{one.step, 0, {}}};
   }
   return progress;
@@ -328,8 +343,15 @@ std::vector<float> Checkpoint::Body::parameter(const std::string& name) const {
 Result<Checkpoint> Checkpoint::open(const fs::path& dir) {
   Result<Manifest> manifest = read_manifest(dir);
   if (!manifest) return Result<Checkpoint>::refuse(manifest.why());
-  std::uint64_t bytes = 0;
-  for (const auto& [name, summary] : manifest->files) bytes += summary.bytes;
+  std::uint64_t bytes = 0;  // that are there, whatever it says
+  for (int site = 0; site < manifest->saved_sites; ++site) {
+    for (int rank = 0; rank < manifest->ranks; ++rank) {
+      std::error_code missing;
+      const std::uintmax_t size = fs::file_size(dir / part_file(site, rank), missing);
+      if (missing) return Result<Checkpoint>::refuse(part_file(site, rank) + ": is missing");
+      bytes += size;
+    }
+  }
   const auto refuse = [](const std::string& why) {
     return Result<Checkpoint>::refuse(std::string(kManifestName) + ": " + why);
   };
@@ -341,7 +363,7 @@ Result<Checkpoint> Checkpoint::open(const fs::path& dir) {
     if (const std::string why = body->open_files(); !why.empty())
       return Result<Checkpoint>::refuse(why);
     return Checkpoint(std::move(body));
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     return refuse(error.what());
   }
 }

@@ -49,6 +49,22 @@ std::uint64_t hash_of(ByteView bytes) {
 
 }  // namespace
 
+bool is_shallow(const std::string& json) {
+  constexpr int kDepthMax = 16;
+  int depth = 0;
+  bool in_text = false;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (in_text && c == '\\') ++i;
+    if (c == '"' && !(in_text && json[i] != '"')) in_text = !in_text;
+    if (in_text) continue;
+    if (c == '[' || c == '{') ++depth;
+    if (c == ']' || c == '}') --depth;
+    if (depth > kDepthMax) return false;
+  }
+  return true;
+}
+
 std::string hex(std::uint64_t value) {
   std::array<char, 17> text;
   std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(value));
@@ -120,6 +136,7 @@ Result<TensorFile> TensorFile::open(const fs::path& path) {
 }
 
 std::string TensorFile::parse(const std::string& text, std::uint64_t data_begin) {
+  if (!is_shallow(text)) return "its header is nested too deep";
   const json header = json::parse(text, nullptr, false);
   if (!header.is_object()) return "its header is no JSON object";
   try {

@@ -67,6 +67,8 @@ class TensorFile {
   TensorFileSummary summary_;
 };
 
+// Is there no JSON value nested deeper than ours ever are? What is, costs a parser its stack.
+bool is_shallow(const std::string& json);
 std::string hex(std::uint64_t value);  // 16 digits
 Result<std::uint64_t> from_hex(const std::string& text);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstring>
+#include <fstream>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -23,14 +24,20 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kPartial = ".partial";
+constexpr const char* kFailed = ".failed";  // instead of a part of another process
 // Files of other processes' ranks are waited for so long, looked for so often.
-constexpr std::chrono::minutes kPatience{10};
+constexpr std::chrono::seconds kPatience{60};
 constexpr std::chrono::milliseconds kLookAgain{10};
 constexpr std::chrono::seconds kLastPatience{2};  // when this process goes
 
 std::string step_name(std::uint64_t step) {
   std::string digits = std::to_string(step);
   return "step-" + std::string(digits.size() < 10 ? 10 - digits.size() : 0, '0') + digits;
+}
+
+bool is_step_name(const std::string& name) {
+  return name.size() > 5 && name.size() < 24 && name.starts_with("step-") &&
+         name.find_first_not_of("0123456789", 5) == std::string::npos;
 }
 
 // What a seat has given.
@@ -62,9 +69,7 @@ class CheckpointWriter::Body {
     }
     if (publishes()) {
       lock_ = lock_directory(options_.dir);
-      clear_partial();
-      const std::vector<fs::path> there = list_checkpoints(options_.dir);
-      if (!there.empty()) published_ = step_of(there.front());
+      clear_partial("");
     }
     thread_ = std::jthread([this] { work(); });
   }
@@ -85,7 +90,8 @@ class CheckpointWriter::Body {
     TW_CHECK(index < copies_.size());
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return !copies_[index].full; });
+      changed_.wait(lock, [&] { return !copies_[index].full || given_up_; });
+      if (given_up_) return false;
       if (!layout_) {
         layout_.emplace(trainer.layout());
         states_ = trainer.shard().states();
@@ -107,6 +113,14 @@ class CheckpointWriter::Body {
     if (!failure_.empty()) throw Error(failure_);
   }
 
+  void give_up() {
+    {
+      std::lock_guard lock(mutex_);
+      given_up_ = true;
+    }
+    changed_.notify_all();
+  }
+
   std::optional<std::uint64_t> published() const {
     std::lock_guard lock(mutex_);
     return published_;
@@ -126,10 +140,13 @@ class CheckpointWriter::Body {
     return std::all_of(copies_.begin(), copies_.end(), [](const Copy& copy) { return copy.full; });
   }
 
-  void clear_partial() const {
+  // What is unfinished, but for the one of that name.
+  void clear_partial(const std::string& but) const {
     std::error_code ignored;
     for (const auto& entry : fs::directory_iterator(options_.dir, ignored)) {
-      if (entry.path().extension() == kPartial) fs::remove_all(entry.path(), ignored);
+      const fs::path& path = entry.path();
+      if (path.extension() != kPartial || path.filename() == but) continue;
+      if (is_step_name(path.stem().string())) fs::remove_all(path, ignored);
     }
   }
 
@@ -157,7 +174,7 @@ class CheckpointWriter::Body {
       std::string failure = write();
       lock.lock();
       failure_ = std::move(failure);
-      if (failure_.empty()) published_ = copies_[0].progress.step;
+      if (failure_.empty() && publishes()) published_ = copies_[0].progress.step;
       for (Copy& copy : copies_) copy.full = false;
       changed_.notify_all();
     }
@@ -171,6 +188,7 @@ class CheckpointWriter::Body {
       for (const Copy& copy : copies_) {
         if (copy.progress.step != step) throw Error("its ranks are at different steps");
       }
+      if (publishes()) clear_partial(partial.filename().string());
       fs::create_directories(partial);
       for (int site = 0; site < options_.saved_sites; ++site) {
         for (int i = 0; i < options_.ranks_here; ++i) write_part(partial, site, i);
@@ -179,7 +197,11 @@ class CheckpointWriter::Body {
       return "";
     } catch (const std::exception& error) {
       std::error_code ignored;
-      if (publishes()) fs::remove_all(partial, ignored);
+      if (publishes()) {
+        fs::remove_all(partial, ignored);
+      } else {
+        std::ofstream(partial / (part_file(0, options_.first_rank) + kFailed));
+      }
       const std::string why =
           "the checkpoint of step " + std::to_string(step) + " was not written: " + error.what();
       log_warn(why);
@@ -211,6 +233,7 @@ class CheckpointWriter::Body {
       metadata[flight.name] = flight.about;
     }
     if (!copy.link.empty()) tensors.push_back({kLinkName, "U8", {copy.link.size()}, copy.link});
+    metadata[kGuardName] = guard_text(copy.progress.guard);
     write_tensors(partial / part_file(site, rank), tensors, metadata);
   }
 
@@ -261,6 +284,8 @@ class CheckpointWriter::Body {
   void wait_for(const fs::path& file, std::chrono::steady_clock::time_point end) const {
     bool goes = false;
     while (!fs::exists(file)) {
+      if (fs::exists(file.string() + kFailed))
+        throw Error(file.filename().string() + ": its process could not write it");
       if (!goes && is_stopping()) {
         goes = true;
         end = std::min(end, std::chrono::steady_clock::now() + kLastPatience);
@@ -295,6 +320,7 @@ class CheckpointWriter::Body {
   std::optional<std::uint64_t> published_;
   std::string failure_;  // of the last checkpoint
   bool stopping_ = false;
+  bool given_up_ = false;
   std::jthread thread_;
 };
 
@@ -305,6 +331,7 @@ bool CheckpointWriter::save(Seat seat, const Trainer& trainer, Bytes link) {
   return body_->save(seat, trainer, std::move(link));
 }
 void CheckpointWriter::flush() { body_->flush(); }
+void CheckpointWriter::give_up() { body_->give_up(); }
 std::optional<std::uint64_t> CheckpointWriter::published() const { return body_->published(); }
 
 std::vector<fs::path> list_checkpoints(const fs::path& dir) {
@@ -312,9 +339,7 @@ std::vector<fs::path> list_checkpoints(const fs::path& dir) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(dir, ignored)) {
     const std::string name = entry.path().filename().string();
-    const bool digits = name.size() > 5 && name.size() < 24 && name.starts_with("step-") &&
-                        name.find_first_not_of("0123456789", 5) == std::string::npos;
-    if (digits) found.emplace_back(std::stoull(name.substr(5)), entry.path());
+    if (is_step_name(name)) found.emplace_back(std::stoull(name.substr(5)), entry.path());
   }
   std::sort(found.rbegin(), found.rend());
   std::vector<fs::path> paths;

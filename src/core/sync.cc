@@ -7,6 +7,7 @@
 
 #include "src/codec/codec.h"
 #include "src/codec/frame.h"
+#include "src/core/update_form.h"
 #include "thinwire/error.h"
 
 namespace thinwire {
@@ -16,22 +17,6 @@ Heard Sync::listen(const Step& step, std::uint64_t state_hash) {
 }
 
 namespace {
-
-// Is it an update of this form? The reason why not, or nothing.
-std::string misfit(const Update& update, const UpdateForm& form) {
-  const Picks& picks = update.picks;
-  if (!form.dense && !update.dense.empty()) return "dense values, which the method never says";
-  if (!form.scales && !picks.scales.empty()) return "scales, which the method never says";
-  if (picks.positions.empty()) return {};
-  if (form.value_bits != 0 && picks.value_bits != form.value_bits) {
-    return "codes of " + std::to_string(picks.value_bits) + " bits, expected " +
-           std::to_string(form.value_bits);
-  }
-  if (*std::max_element(picks.counts.begin(), picks.counts.end()) > form.picks_a_tile) {
-    return "more than " + std::to_string(form.picks_a_tile) + " coefficients of a tile";
-  }
-  return {};
-}
 
 constexpr std::uint64_t kNoStateHash = 0;
 
@@ -172,10 +157,14 @@ Round DelayedSync::round_of(const Step& step, int phase) const {
 
 Heard DelayedSync::exchange(const Step& step, int phase, std::uint64_t state_hash, Update mine) {
   const Round round = round_of(step, phase);
-  post(round, state_hash, coded(mine));
   InFlight said{step, state_hash, std::move(mine)};
-  if (phase > 0) return collect(round, said);
+  if (phase > 0) {
+    post(round, state_hash, coded(said.update));
+    return collect(round, said);
+  }
+  // In flight from here on, also if the link is gone: the optimizer owes it no more.
   in_flight_.push_back(std::move(said));
+  post(round, state_hash, coded(in_flight_.back().update));
   return hear(step);
 }
 

@@ -60,7 +60,11 @@ class Trainer::Body {
     options_.site.validate();
     check_fit(traits_, optimizer, sync, near, options_);
     if (traits_.meeting != Meeting::nothing) sync_.open(dialect());
-    if (options_.start) go_on(options_.start(shard_));
+    if (options_.start) {
+      Progress from = options_.start(shard_);
+      guard_.go_on(from.guard);
+      go_on(std::move(from));
+    }
     if (options_.states && options_.states->enters_late()) take_over();
   }
 
@@ -367,7 +371,8 @@ StepReport Trainer::step() { return body_->step(); }
 std::uint64_t Trainer::steps_done() const { return body_->index_; }
 std::optional<Progress> Trainer::progress() const {
   if (body_->applying_) return std::nullopt;
-  return Progress{body_->index_, body_->repaired_before_, body_->sync_.in_flight()};
+  return Progress{body_->index_, body_->repaired_before_, body_->sync_.in_flight(),
+                  body_->guard_.usual()};
 }
 ConstFloats Trainer::frozen(int unit) const { return body_->units_.frozen(unit); }
 const Shard& Trainer::shard() const { return body_->shard_; }
