@@ -66,7 +66,7 @@ TEST_F(CliLaunch, TheNumberOfAnEndedRankStaysTaken) {
 TEST_F(CliLaunch, ARankThatPrintsWithoutEndLeavesTheOthersTheirTurn) {
   Launch one = script(2, "[ $RANK = 0 ] && exec yes; sleep 0.2; exit 7");
   one.output = "/dev/null";
-  one.patience_s = 20;
+  one.patience_s = 10;
   EXPECT_EQ(run_program(one).code, 7);
 }
 
