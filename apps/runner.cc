@@ -1,12 +1,8 @@
 #include "apps/runner.h"
 
-#include <malloc.h>
-
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <exception>
-#include <fstream>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -14,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "apps/rank_result.h"
 #include "thinwire/error.h"
 #include "thinwire/log.h"
 #include "thinwire/sync.h"
@@ -41,89 +38,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-// Linux keeps the highest resident size of a process and forgets it on request.
-void forget_peak_memory() {
-  ::malloc_trim(0);
-  std::ofstream("/proc/self/clear_refs") << "5";
-}
-
-double peak_memory_mb() {
-  std::ifstream status("/proc/self/status");
-  for (std::string word; status >> word;) {
-    if (word != "VmHWM:") continue;
-    double kib = 0.0;
-    status >> kib;
-    return kib / 1024.0;
-  }
-  return 0.0;
-}
-
-// What one rank found out; read after its thread has ended.
-struct RankResult {
-  // At each evaluation; negative: a site that entered later, or was left behind, made none there.
-  std::vector<double> bytes_up;
-  Traffic traffic;
-  double compute_s = 0.0;
-  double train_s = 0.0;
-  std::uint64_t steps = 0;       // of the run
-  std::uint64_t steps_here = 0;  // that this rank took part in or applied
-  std::uint64_t hash = 0;
-  std::uint64_t skipped = 0;
-  std::uint64_t parameters = 0;
-  StepTimes times;  // sums
-};
-
-using Losses = std::vector<std::vector<double>>;
-
-// All of it as one row of numbers, and back: a rank of another process tells it so.
-std::vector<double> to_numbers(const RankResult& rank, const Losses& losses) {
-  std::vector<double> numbers{static_cast<double>(rank.traffic.bytes_sent),
-                              static_cast<double>(rank.traffic.bytes_received),
-                              static_cast<double>(rank.traffic.refused),
-                              rank.compute_s,
-                              rank.train_s,
-                              static_cast<double>(rank.steps),
-                              static_cast<double>(rank.steps_here),
-                              std::bit_cast<double>(rank.hash),
-                              static_cast<double>(rank.skipped),
-                              static_cast<double>(rank.parameters),
-                              rank.times.compute_s,
-                              rank.times.gather_wait_s,
-                              rank.times.reduce_wait_s,
-                              rank.times.extract_s,
-                              rank.times.exchange_wait_s,
-                              rank.times.apply_s,
-                              rank.times.total_s};
-  numbers.insert(numbers.end(), rank.bytes_up.begin(), rank.bytes_up.end());
-  for (const auto& row : losses) numbers.insert(numbers.end(), row.begin(), row.end());
-  return numbers;
-}
-
-void from_numbers(const std::vector<double>& numbers, RankResult& rank, Losses& losses) {
-  auto next = numbers.begin();
-  const auto count = [&] { return static_cast<std::uint64_t>(*next++); };
-  rank.traffic.bytes_sent = count();
-  rank.traffic.bytes_received = count();
-  rank.traffic.refused = count();
-  rank.compute_s = *next++;
-  rank.train_s = *next++;
-  rank.steps = count();
-  rank.steps_here = count();
-  rank.hash = std::bit_cast<std::uint64_t>(*next++);
-  rank.skipped = count();
-  rank.parameters = count();
-  StepTimes& times = rank.times;
-  for (double* seconds :
-       {&times.compute_s, &times.gather_wait_s, &times.reduce_wait_s, &times.extract_s,
-        &times.exchange_wait_s, &times.apply_s, &times.total_s}) {
-    *seconds = *next++;
-  }
-  for (double& bytes : rank.bytes_up) bytes = *next++;
-  for (auto& row : losses) {
-    for (double& loss : row) loss = *next++;
-  }
 }
 
 class Run {
@@ -399,7 +313,7 @@ class Run {
   }
 
   RunResult result() {
-    RunResult result;
+    RunResult result = sum_up(ranks_, sites_, options_, job_.method.label);
     for (std::size_t i = 0; i < eval_steps_.size(); ++i) {
       if (ranks_[0].bytes_up[i] < 0.0) continue;
       Evaluation evaluation;
@@ -408,26 +322,6 @@ class Run {
       for (const RankResult& rank : ranks_) evaluation.bytes_up += rank.bytes_up[i] / sites_;
       result.curve.push_back(evaluation);
     }
-    const double site_steps =
-        static_cast<double>(std::max<std::uint64_t>(1, ranks_[0].steps_here)) * sites_;
-    double train_s = 0.0;
-    for (const RankResult& rank : ranks_) {
-      if (rank.hash != ranks_[0].hash) {
-        throw Error(job_.method.label + ": replicas ended with different bits; this is a defect");
-      }
-      result.bytes_up += static_cast<double>(rank.traffic.bytes_sent) / site_steps;
-      result.bytes_down += static_cast<double>(rank.traffic.bytes_received) / site_steps;
-      result.compute_s += rank.compute_s / (site_steps * options_.ranks);
-      result.times.add(rank.times, 1.0 / (site_steps * options_.ranks));
-      result.skipped += rank.skipped;
-      train_s = std::max(train_s, rank.train_s);
-    }
-    result.skipped /= static_cast<std::uint64_t>(options_.ranks);
-    result.hash = ranks_[0].hash;
-    result.parameters = ranks_[0].parameters;
-    result.tokens_per_s = static_cast<double>(ranks_[0].steps_here) * options_.batch *
-                          static_cast<double>(options_.model.context) / std::max(train_s, 1e-9);
-    result.peak_mb = peak_memory_mb();
     result.traits = traits_;
     return result;
   }
