@@ -25,7 +25,8 @@ class CliBadInput : public CliTest {
 
 TEST_F(CliBadInput, NamesACommandThatDoesNotExist) {
   expect_usage_error({}, "--help");
-  expect_usage_error({"comprae"}, "unknown command 'comprae'; known: compare, train, launch, optimizers");
+  expect_usage_error({"comprae"},
+                     "unknown command 'comprae'; known: compare, train, launch, optimizers");
 }
 
 TEST_F(CliBadInput, NamesFlagsThatAreUnknownOrLackAValue) {

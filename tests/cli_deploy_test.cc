@@ -100,8 +100,8 @@ TEST_F(CliDeploy, TheKubernetesManifestsParseAndTheirArgumentsAreAccepted) {
     ++containers;
   }
   EXPECT_EQ(containers, 2);
-  for (const char* kind : {"kind Deployment thinwire-hub", "kind Job thinwire-site",
-                           "kind Service thinwire-hub"}) {
+  for (const char* kind :
+       {"kind Deployment thinwire-hub", "kind Job thinwire-site", "kind Service thinwire-hub"}) {
     EXPECT_NE(outcome.out.find(kind), std::string::npos) << outcome.out;
   }
 }

@@ -1,8 +1,8 @@
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <random>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -17,12 +17,16 @@ namespace fs = std::filesystem;
 
 class Directory final : public KeyStore {
  public:
-  explicit Directory(fs::path path) : path_(std::move(path)) {}
+  explicit Directory(fs::path path) : path_(std::move(path)) {
+    // Process ids of two machines may be the same.
+    std::random_device dice;
+    own_ = std::to_string(dice()) + "-" + std::to_string(dice());
+  }
 
   // Whole or not at all, also for readers on another machine.
   void set(const std::string& key, const Bytes& value) override {
     const fs::path whole = path_ / key;
-    const fs::path part = path_ / ("." + key + "." + std::to_string(::getpid()));
+    const fs::path part = path_ / ("." + key + "." + own_);
     {
       std::ofstream out(part, std::ios::binary);
       out.write(reinterpret_cast<const char*>(value.data()),
@@ -47,6 +51,7 @@ class Directory final : public KeyStore {
 
  private:
   const fs::path path_;
+  std::string own_;  // in the names of files that are not whole yet
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,8 @@ class Transport {
 };
 
 using TransportFactory = std::function<std::unique_ptr<Transport>(const TransportOptions&)>;
+// In place of the bytes of the object, which differ from run to run.
+inline void PrintTo(const TransportFactory&, std::ostream* out) { *out << "a transport"; }
 
 class CollectiveSuite : public testing::TestWithParam<TransportFactory> {};
 // The one operation that a far link has to know for the all-reduce baseline.
