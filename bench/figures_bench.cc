@@ -30,7 +30,6 @@ using test::ToyOptions;
 
 // All parameters of site 0 after 50 steps of adamw on the toy problem.
 std::vector<float> adamw_parameters(int sites, int ranks) {
-  std::vector<float> all;
   test::SiteRunOptions run;
   run.world = {.sites = sites, .ranks = ranks};
   run.steps = 50;
@@ -39,12 +38,7 @@ std::vector<float> adamw_parameters(int sites, int ranks) {
   run.model = [=](int site, int rank) {
     return std::make_unique<ToyModel>(ToyOptions{.site = site * ranks + rank});
   };
-  run.at_end = [&](Trainer& trainer, int site, int rank) {
-    const std::vector<float> mine = test::gathered_parameters(trainer);
-    if (site == 0 && rank == 0) all = mine;
-  };
-  test::run_sites(run);
-  return all;
+  return test::parameters_after(run);
 }
 
 // One process whose gradient is the mean of four workers': the reference.

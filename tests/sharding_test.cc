@@ -31,16 +31,6 @@ SiteRunOptions toy_run(int ranks, const SiteOptions& inside) {
   return run;
 }
 
-std::vector<float> parameters_after(SiteRunOptions run) {
-  std::vector<float> all;
-  run.at_end = [&](Trainer& trainer, int site, int rank) {
-    const std::vector<float> mine = gathered_parameters(trainer);
-    if (site == 0 && rank == 0) all = mine;
-  };
-  run_sites(run);
-  return all;
-}
-
 const Text& words() {
   static const Text text = [] {
     std::vector<std::uint8_t> bytes;

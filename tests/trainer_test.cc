@@ -30,17 +30,6 @@ SiteRunOptions adamw_run(int sites, int ranks) {
   return run;
 }
 
-// All parameters of site 0, gathered.
-std::vector<float> parameters_after(SiteRunOptions run) {
-  std::vector<float> all;
-  run.at_end = [&](Trainer& trainer, int site, int rank) {
-    const std::vector<float> mine = gathered_parameters(trainer);
-    if (site == 0 && rank == 0) all = mine;
-  };
-  run_sites(run);
-  return all;
-}
-
 // The gradients of all sites in one process, AdamW in double, written down naively.
 std::vector<double> adamw_reference(int sites, int steps, double lr) {
   const std::vector<ParameterSpec> specs = one_matrix();

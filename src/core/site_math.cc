@@ -9,27 +9,30 @@
 #include "thinwire/kernels.h"
 
 namespace thinwire {
+
+// The words travel as pairs of floats that no one does arithmetic on.
+std::vector<std::uint64_t> words_of_all(const std::vector<std::uint64_t>& mine, Collective& near) {
+  if (near.size() == 1 || mine.empty()) return mine;
+  static_assert(sizeof(std::uint64_t) == 2 * sizeof(float));
+  const std::size_t length = 2 * mine.size();
+  std::vector<float> sent(length);
+  std::memcpy(sent.data(), mine.data(), length * sizeof(float));
+  std::vector<float> heard(length * near.size());
+  std::vector<std::size_t> cuts;
+  for (int rank = 0; rank <= near.size(); ++rank) cuts.push_back(length * rank);
+  near.all_gather(sent, heard, cuts);
+  std::vector<std::uint64_t> all(mine.size() * near.size());
+  std::memcpy(all.data(), heard.data(), heard.size() * sizeof(float));
+  return all;
+}
+
 namespace {
 
 // Every rank fills in the words of its own tile rows and leaves 0 elsewhere; all get all of them.
-// The words travel as pairs of floats that no one does arithmetic on.
 void share_words(std::vector<std::uint64_t>& words, Collective& near) {
   if (near.size() == 1 || words.empty()) return;
-  static_assert(sizeof(std::uint64_t) == 2 * sizeof(float));
-  const std::size_t length = 2 * words.size();
-  std::vector<float> mine(length);
-  std::memcpy(mine.data(), words.data(), length * sizeof(float));
-  std::vector<float> all(length * near.size());
-  std::vector<std::size_t> cuts;
-  for (int rank = 0; rank <= near.size(); ++rank) cuts.push_back(length * rank);
-  near.all_gather(mine, all, cuts);
-  for (int rank = 0; rank < near.size(); ++rank) {
-    for (std::size_t i = 0; i < words.size(); ++i) {
-      std::uint64_t word;
-      std::memcpy(&word, all.data() + cuts[rank] + 2 * i, sizeof word);
-      words[i] |= word;
-    }
-  }
+  const std::vector<std::uint64_t> all = words_of_all(words, near);
+  for (std::size_t i = 0; i < all.size(); ++i) words[i % words.size()] |= all[i];
 }
 
 std::uint64_t fold(const std::vector<std::uint64_t>& hashes) {

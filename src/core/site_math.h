@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "thinwire/collective.h"
 #include "thinwire/shard.h"
@@ -17,5 +18,8 @@ double site_norm(const Shard& shard, ConstFloats values, Collective& near);
 std::uint64_t site_hash(const Shard& shard, Collective& near);
 // The same over this rank's rows alone. Not collective.
 std::uint64_t shard_hash(const Shard& shard);
+
+// What each rank says, rank after rank; all say equally much. Collective.
+std::vector<std::uint64_t> words_of_all(const std::vector<std::uint64_t>& mine, Collective& near);
 
 }  // namespace thinwire

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
+#include "src/core/site_math.h"
 #include "thinwire/hash.h"
 
 namespace thinwire {
@@ -24,25 +24,11 @@ std::vector<std::uint64_t> unit_hashes(Units& units) {
   return hashes;
 }
 
-// Those of all ranks, rank after rank; words travel as pairs of floats.
-std::vector<std::uint64_t> from_all(const std::vector<std::uint64_t>& mine, Collective& near) {
-  const std::size_t length = 2 * mine.size();
-  std::vector<float> words(length), all(length * static_cast<std::size_t>(near.size()));
-  std::vector<std::size_t> cuts;
-  for (int rank = 0; rank <= near.size(); ++rank)
-    cuts.push_back(length * static_cast<std::size_t>(rank));
-  if (length > 0) std::memcpy(words.data(), mine.data(), length * sizeof(float));
-  near.all_gather(words, all, cuts);
-  std::vector<std::uint64_t> hashes(all.size() / 2);
-  if (length > 0) std::memcpy(hashes.data(), all.data(), all.size() * sizeof(float));
-  return hashes;
-}
-
 }  // namespace
 
 std::string differing_unit(Units& units, Collective& near) {
   if (near.size() == 1) return "";
-  const std::vector<std::uint64_t> all = from_all(unit_hashes(units), near);
+  const std::vector<std::uint64_t> all = words_of_all(unit_hashes(units), near);
   const auto ranks = static_cast<std::size_t>(near.size());
   const std::size_t count = all.size() / ranks;
   for (std::size_t unit = 0; unit < count; ++unit) {

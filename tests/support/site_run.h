@@ -101,4 +101,15 @@ inline std::vector<RankOutcome> run_sites(const SiteRunOptions& options) {
   return outcomes;
 }
 
+// All parameters of site 0 at the end.
+inline std::vector<float> parameters_after(SiteRunOptions run) {
+  std::vector<float> all;
+  run.at_end = [&](Trainer& trainer, int site, int rank) {
+    const std::vector<float> mine = gathered_parameters(trainer);
+    if (site == 0 && rank == 0) all = mine;
+  };
+  run_sites(run);
+  return all;
+}
+
 }  // namespace thinwire::test
