@@ -22,9 +22,13 @@ struct List {
   const GptOptions& options;
   std::vector<GptParameter> all;
 
-  void add(int unit, std::string name, Slot slot, std::vector<std::size_t> shape) {
+  void add(int unit, std::string name, Slot slot, std::vector<std::size_t> shape,
+           bool table = false) {
     const bool trainable = !begins_with_any(name, options.frozen);
-    all.push_back({{std::move(name), std::move(shape), unit, trainable}, slot});
+    all.push_back({{std::move(name), std::move(shape), unit, trainable, table}, slot});
+  }
+  void table(std::string name, Slot slot, std::size_t rows) {
+    add(0, std::move(name), slot, {rows, options.width}, true);
   }
   void norm(int unit, const std::string& name, Slot gain, Slot bias) {
     add(unit, name + ".weight", gain, {options.width});
@@ -94,9 +98,9 @@ std::vector<GptParameter> gpt_parameters(const GptOptions& options) {
   const std::size_t hidden = options.mlp_ratio * width;
   const std::size_t inner = options.activation == Activation::swiglu ? 2 * hidden : hidden;
   List list{options, {}};
-  list.add(0, "wte.weight", kWte, {options.vocab, width});
+  list.table("wte.weight", kWte, options.vocab);
   if (options.positions == Positions::learned) {
-    list.add(0, "wpe.weight", kWpe, {options.context, width});
+    list.table("wpe.weight", kWpe, options.context);
   }
   for (std::size_t layer = 0; layer < options.layers; ++layer) {
     const int unit = static_cast<int>(layer) + 1;
@@ -109,7 +113,7 @@ std::vector<GptParameter> gpt_parameters(const GptOptions& options) {
     list.linear(unit, h + "mlp.c_proj", {kOutWeight, kOutBias}, {hidden, width});
   }
   list.norm(0, "ln_f", kNormFGain, kNormFBias);
-  if (!options.tied_head) list.add(0, "lm_head.weight", kHead, {options.vocab, width});
+  if (!options.tied_head) list.table("lm_head.weight", kHead, options.vocab);
   return std::move(list.all);
 }
 

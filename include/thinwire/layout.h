@@ -26,6 +26,7 @@ struct ParameterSpec {
   std::vector<std::size_t> shape;
   int unit = 0;           // units are numbered 0, 1, ... without holes
   bool trainable = true;  // frozen parameters get no gradient and are never sent
+  bool table = false;     // a matrix of rows that are looked up, or of classes: embedding, head
 
   bool operator==(const ParameterSpec&) const = default;
 };
@@ -56,6 +57,7 @@ struct Block {
   std::size_t size = 0;
   std::size_t tile_height = 0;  // <= kTileSide
   std::size_t tile_width = 0;   // <= kTileSide
+  bool hidden = false;          // a matrix between activations: neither a table nor a vector
 
   std::size_t grid_rows() const { return (rows + tile_height - 1) / tile_height; }
   std::size_t grid_cols() const { return (cols + tile_width - 1) / tile_width; }

@@ -13,7 +13,7 @@ namespace {
 
 std::string text_of(const ParameterSpec& spec) {
   return "'" + spec.name + "' " + shape_text(spec.shape) + " of unit " + std::to_string(spec.unit) +
-         (spec.trainable ? "" : ", frozen");
+         (spec.trainable ? "" : ", frozen") + (spec.table ? ", a table" : "");
 }
 
 // Why the model here is another one, or nothing.

@@ -29,7 +29,8 @@ json to_json(const ParameterSpec& parameter) {
   return {{"name", parameter.name},
           {"shape", parameter.shape},
           {"unit", parameter.unit},
-          {"trainable", parameter.trainable}};
+          {"trainable", parameter.trainable},
+          {"table", parameter.table}};
 }
 
 json to_json(const StateSpec& state) {
@@ -103,8 +104,8 @@ Manifest from_json(const json& all) {
                            std::map<Chunking, std::string>{{Chunking::padded, "padded"},
                                                            {Chunking::divisor, "divisor"}});
   for (const json& one : all.at("parameters")) {
-    manifest.parameters.push_back(
-        {one.at("name"), one.at("shape"), one.at("unit"), one.at("trainable")});
+    manifest.parameters.push_back({one.at("name"), one.at("shape"), one.at("unit"),
+                                   one.at("trainable"), one.value("table", false)});
   }
   for (const json& one : all.at("states")) manifest.states.push_back(state_from(one));
   manifest.run = all.at("run").get<RunSettings>();

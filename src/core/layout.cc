@@ -38,6 +38,7 @@ Block matrix_block(const ParameterSpec& parameter, std::size_t size, Chunking ch
   Block block;
   block.name = parameter.name;
   block.size = size;
+  block.hidden = !parameter.table;
   const std::vector<std::size_t>& shape = parameter.shape;
   if (chunking == Chunking::padded) {
     block.rows = shape[0];
@@ -109,7 +110,7 @@ std::uint64_t hash_of(const std::vector<ParameterSpec>& parameters, Chunking chu
     hash = hash_fold(hash, parameter.shape.size());
     for (std::size_t extent : parameter.shape) hash = hash_fold(hash, extent);
     hash = hash_fold(hash, static_cast<std::uint64_t>(parameter.unit));
-    hash = hash_fold(hash, parameter.trainable ? 1 : 0);
+    hash = hash_fold(hash, (parameter.trainable ? 1 : 0) + (parameter.table ? 2 : 0));
   }
   return hash;
 }
