@@ -40,17 +40,30 @@ void adamw(Floats x, Floats m, Floats v, ConstFloats g, const AdamwStep& step);
 // ---- tiles
 // -------------------------------------------------------------------------------------------
 
-// Orthonormal separable DCT-II of one tile, height and width 1 .. 64:
-//   X[u,v] = a_u a_v sum_ij x[i,j] cos(pi (2i+1) u / 2h) cos(pi (2j+1) v / 2w)
-// in and out hold height * width floats, row-major, and must not overlap. 64 x 64 is the fastest.
-void dct(std::size_t height, std::size_t width, ConstFloats in, Floats out);
-// Its inverse (transpose).                                                            [replicated]
-void inverse_dct(std::size_t height, std::size_t width, ConstFloats in, Floats out);
+// The orthonormal basis of a tile's coefficients, separable, sides 1 .. 64. Of a side of n values:
+//   dct       DCT-II: a_u cos(pi (2i+1) u / 2n), a_0 = sqrt(1/n), otherwise a_u = sqrt(2/n)
+//   hadamard  Sylvester's +-1 / sqrt(n) if n is a power of two, otherwise the DCT
+//   none      coefficients are the values themselves
+enum class Basis { dct, hadamard, none };
 
-// residual = decay * residual + scale * DCT(tile of values), zeros where the tile is padded.
+// X[u,v] = sum_ij B[u,i] B'[v,j] x[i,j]: coefficients of one tile; `inverse` is the transpose.
+// in and out hold height * width floats, row-major, and must not overlap. 64 x 64 is the fastest.
+void transform(std::size_t height, std::size_t width, ConstFloats in, Floats out,
+               Basis basis = Basis::dct);
+void inverse(std::size_t height, std::size_t width, ConstFloats in, Floats out,  // [replicated]
+             Basis basis = Basis::dct);
+inline void dct(std::size_t height, std::size_t width, ConstFloats in, Floats out) {
+  transform(height, width, in, out);
+}
+inline void inverse_dct(std::size_t height, std::size_t width, ConstFloats in, Floats out) {
+  inverse(height, width, in, out);
+}
+
+// residual = decay * residual + scale * transform(tile of values), zeros where the tile is padded.
 // `values` is the whole array that tile.offset points into; residual is exactly the tile's
 // coefficients.
-void fold(const Tile& tile, ConstFloats values, float decay, float scale, Floats residual);
+void fold(const Tile& tile, ConstFloats values, float decay, float scale, Floats residual,
+          Basis basis = Basis::dct);
 
 // The k largest |coefficients|: larger magnitude first, then lower index; written as ascending
 // positions. Returns how many: min(k, number of coefficients that are not zero). All must be
@@ -63,13 +76,20 @@ struct Sparse {
   ConstFloats values;
 };
 
-// direction[tile's valid values] = inverse DCT of the sparse coefficients; values outside the tile
+// direction[tile's valid values] = inverse of the sparse coefficients; values outside the tile
 // are untouched. Costs less than a dense inverse when few are set. [replicated]
-void inverse_sparse(const Tile& tile, Sparse coefficients, Floats direction);
+void inverse_sparse(const Tile& tile, Sparse coefficients, Floats direction,
+                    Basis basis = Basis::dct);
 
 // The same for 1-bit votes, in integers up to the sign: weights are signed Q12 fixed point, |w| <=
 // 4096; direction gets -1, 0 or +1 at the tile's valid values (docs/numerics.md). [replicated]
 void inverse_votes(const Tile& tile, std::span<const std::uint16_t> positions,
-                   std::span<const std::int32_t> weights, Floats direction);
+                   std::span<const std::int32_t> weights, Floats direction,
+                   Basis basis = Basis::dct);
+// The same with amplitudes: out gets whole numbers below 2^23 in magnitude, in units of 2^-17.
+// Returns the exact sum of their squares, below 2^58. [replicated]
+std::uint64_t inverse_votes_amplitude(const Tile& tile, std::span<const std::uint16_t> positions,
+                                      std::span<const std::int32_t> weights, Floats out,
+                                      Basis basis = Basis::dct);
 
 }  // namespace thinwire::kernels

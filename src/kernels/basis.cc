@@ -1,6 +1,7 @@
 #include "src/kernels/basis.h"
 
 #include <array>
+#include <bit>
 #include <cmath>
 
 #include "thinwire/error.h"
@@ -86,32 +87,57 @@ void add_factors(std::size_t length, double norm, double norm_of_zero,
   add_factors(length / 2, norm, norm_of_zero, factors);
 }
 
-Basis make_basis(std::size_t n) {
-  Basis made{.length = n,
-             .rows = std::vector<float>(n * kSideMax),
-             .votes = std::vector<std::int32_t>(n * kSideMax),
-             .forward = {}};
+double entry(Basis basis, std::size_t n, std::size_t u, std::size_t i) {
+  switch (basis) {
+    case Basis::dct:
+      return norm(n, u) * cos_of_quarters((2 * i + 1) * u, n);
+    case Basis::hadamard:
+      return (std::popcount(u & i) % 2 == 0 ? 1.0 : -1.0) * norm(n, 0);
+    case Basis::none:
+      return u == i ? 1.0 : 0.0;
+  }
+  throw Error("no such basis; use dct, hadamard or none");
+}
+
+Side make_side(Basis basis, std::size_t n) {
+  Side made{.basis = basis,
+            .length = n,
+            .rows = std::vector<float>(n * kSideMax),
+            .votes = std::vector<std::int32_t>(n * kSideMax),
+            .forward = {}};
   for (std::size_t u = 0; u < n; ++u) {
     for (std::size_t i = 0; i < n; ++i) {
-      const double value = norm(n, u) * cos_of_quarters((2 * i + 1) * u, n);
+      const double value = entry(basis, n, u, i);
       made.rows[u * kSideMax + i] = static_cast<float>(value);
       made.votes[u * kSideMax + i] = to_votes(value);
     }
   }
-  add_factors(n, norm(n, 1), norm(n, 0), made.forward);
+  if (basis == Basis::dct) add_factors(n, norm(n, 1), norm(n, 0), made.forward);
   return made;
+}
+
+// Made when first asked for; nothing for a length that the basis does not have.
+template <Basis kBasis>
+const Side& from_table(std::size_t length) {
+  static const auto all = [] {
+    std::array<Side, kSideMax> sides;
+    for (std::size_t n = 1; n <= kSideMax; ++n) {
+      if (kBasis != Basis::hadamard || std::has_single_bit(n)) sides[n - 1] = make_side(kBasis, n);
+    }
+    return sides;
+  }();
+  return all[length - 1];
 }
 
 }  // namespace
 
-const Basis& basis(std::size_t length) {
-  static const auto all = [] {
-    std::array<Basis, kSideMax> bases;
-    for (std::size_t n = 1; n <= kSideMax; ++n) bases[n - 1] = make_basis(n);
-    return bases;
-  }();
+const Side& side(Basis basis, std::size_t length) {
   if (length < 1 || length > kSideMax) throw Error("a tile side must be 1 to 64 long");
-  return all[length - 1];
+  if (basis == Basis::none) return from_table<Basis::none>(length);
+  if (basis == Basis::hadamard && std::has_single_bit(length)) {
+    return from_table<Basis::hadamard>(length);
+  }
+  return from_table<Basis::dct>(length);
 }
 
 }  // namespace thinwire::kernels

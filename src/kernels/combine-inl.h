@@ -24,6 +24,15 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <typename T>
 using Lanes = hn::CappedTag<T, kSideMax / 4>;
 
+// Rows of `columns` floats, `step` apart; step may be negative.
+struct Rows {
+  float* first;
+  std::ptrdiff_t step;
+
+  float* row(std::size_t i) const { return first + static_cast<std::ptrdiff_t>(i) * step; }
+  Rows from(std::size_t i, std::ptrdiff_t stride) const { return {row(i), stride * step}; }
+};
+
 // sums[o][c] = sum over t, ascending, of factors[t][o] * terms[t][c].
 template <typename T>
 struct Combination {

@@ -1,4 +1,4 @@
-// The forward transform: both sides by the same vertical pass (columns in vector lanes), with a
+// The forward transforms: both sides by the same vertical pass (columns in vector lanes), with a
 // transposition after each. Private to a site, hence with fused multiply-add where there is one.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "src/kernels/dct.cc"
@@ -11,21 +11,13 @@
 #include "src/kernels/basis.h"
 #include "src/kernels/combine-inl.h"
 #include "src/kernels/extent.h"
+#include "src/kernels/hadamard-inl.h"
 #include "thinwire/error.h"
 #include "thinwire/kernels.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace thinwire::kernels {
 namespace HWY_NAMESPACE {
-
-// Rows of `columns` floats, `step` apart; step may be negative.
-struct Rows {
-  float* first;
-  std::ptrdiff_t step;
-
-  float* row(std::size_t i) const { return first + static_cast<std::ptrdiff_t>(i) * step; }
-  Rows from(std::size_t i, std::ptrdiff_t stride) const { return {row(i), stride * step}; }
-};
 
 // low, high = low + high, low - high
 HWY_INLINE void sum_and_difference(std::size_t columns, float* HWY_RESTRICT low,
@@ -108,6 +100,12 @@ void transform_columns(std::size_t length, const float*& factors, std::size_t co
   transform_columns(half, factors, columns, x, out.from(0, 2));
 }
 
+HWY_INLINE void transform_side(const Side& side, std::size_t columns, Rows x, Rows out) {
+  if (side.basis == Basis::hadamard) return hadamard_columns(side, columns, x, out);
+  const float* factors = side.forward.data();
+  transform_columns(side.length, factors, columns, x, out);
+}
+
 #if HWY_TARGET == HWY_SCALAR
 HWY_INLINE void transpose(std::size_t rows, std::size_t columns, const float* in, float* out) {
   for (std::size_t i = 0; i < rows; ++i) {
@@ -146,13 +144,11 @@ HWY_INLINE void transpose(std::size_t rows, std::size_t columns, const float* HW
 
 // tile holds height x width values and is replaced by their coefficients; both buffers are
 // kSideMax x kSideMax and hold finite floats everywhere.
-void Transform(const Basis& down, const Basis& across, float* HWY_RESTRICT tile,
+void Transform(const Side& down, const Side& across, float* HWY_RESTRICT tile,
                float* HWY_RESTRICT spare) {
-  const float* factors = down.forward.data();
-  transform_columns(down.length, factors, across.length, {tile, kSideMax}, {spare, kSideMax});
+  transform_side(down, across.length, {tile, kSideMax}, {spare, kSideMax});
   transpose(down.length, across.length, spare, tile);
-  factors = across.forward.data();
-  transform_columns(across.length, factors, down.length, {tile, kSideMax}, {spare, kSideMax});
+  transform_side(across, down.length, {tile, kSideMax}, {spare, kSideMax});
   transpose(across.length, down.length, spare, tile);
 }
 
@@ -225,28 +221,33 @@ void load(const Tile& tile, ConstFloats values, float* to) {
 
 }  // namespace
 
-void dct(std::size_t height, std::size_t width, ConstFloats in, Floats out) {
+void transform(std::size_t height, std::size_t width, ConstFloats in, Floats out, Basis basis) {
   TW_CHECK(in.size() == height * width && out.size() == height * width);
-  const Basis& down = basis(height);
-  const Basis& across = basis(width);
+  const Side& down = side(basis, height);
+  const Side& across = side(basis, width);
   Scratch scratch(height, width);
   for (std::size_t i = 0; i < height; ++i) {
     copy_row(in.data() + i * width, width, width, scratch.tile + i * kSideMax);
   }
-  HWY_DYNAMIC_DISPATCH(Transform)(down, across, scratch.tile, scratch.spare);
+  if (basis != Basis::none) {
+    HWY_DYNAMIC_DISPATCH(Transform)(down, across, scratch.tile, scratch.spare);
+  }
   for (std::size_t i = 0; i < height; ++i) {
     copy_row(scratch.tile + i * kSideMax, width, width, out.data() + i * width);
   }
 }
 
-void fold(const Tile& tile, ConstFloats values, float decay, float scale, Floats residual) {
+void fold(const Tile& tile, ConstFloats values, float decay, float scale, Floats residual,
+          Basis basis) {
   TW_CHECK(residual.size() == tile.height * tile.width);
-  const Basis& down = basis(tile.height);
-  const Basis& across = basis(tile.width);
+  const Side& down = side(basis, tile.height);
+  const Side& across = side(basis, tile.width);
   Scratch scratch(tile.height, tile.width);
   load(tile, values, scratch.tile);
   prefetch(residual.data(), residual.size());  // arrives while the transform runs
-  HWY_DYNAMIC_DISPATCH(Transform)(down, across, scratch.tile, scratch.spare);
+  if (basis != Basis::none) {
+    HWY_DYNAMIC_DISPATCH(Transform)(down, across, scratch.tile, scratch.spare);
+  }
   HWY_DYNAMIC_DISPATCH(AddRows)
   (tile.height, tile.width, scratch.tile, decay, scale, residual.data());
 }

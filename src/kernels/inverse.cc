@@ -24,6 +24,8 @@ namespace thinwire::kernels {
 constexpr int kVoteWeightBits = 12;  // Q12
 constexpr int kVoteRowBits = 11;     // Q11, between the passes
 constexpr int kVoteShift = kVoteWeightBits + kVoteBasisBits - kVoteRowBits;
+constexpr std::int32_t kVoteRowMax = (1 << kVoteBasisBits) - 1;
+constexpr int kAmplitudeShift = 8;  // Q25 to Q17
 
 template <typename T>
 struct SparseTile {
@@ -63,17 +65,21 @@ HWY_INLINE void add_row(T factor, const T* HWY_RESTRICT term, std::size_t column
 
 HWY_INLINE void narrow_row(float*, std::size_t) {}  // floats are kept as they are
 
-// Q26 to Q11, to nearest, halves up.
+// Q26 to Q11, to nearest, halves up; within what the second pass can sum in 32 bits, which only
+// the Hadamard basis of 64 exceeds, by one.
 HWY_INLINE void narrow_row(std::int32_t* row, std::size_t columns) {
   const Lanes<std::int32_t> d;
   const auto half = hn::Set(d, 1 << (kVoteShift - 1));
+  const auto most = hn::Set(d, kVoteRowMax);
+  const auto least = hn::Set(d, -kVoteRowMax);
   for (std::size_t c = 0; c < columns; c += hn::Lanes(d)) {
-    hn::StoreU(hn::ShiftRight<kVoteShift>(hn::Add(hn::LoadU(d, row + c), half)), d, row + c);
+    const auto rounded = hn::ShiftRight<kVoteShift>(hn::Add(hn::LoadU(d, row + c), half));
+    hn::StoreU(hn::Max(hn::Min(rounded, most), least), d, row + c);
   }
 }
 
 template <typename T>
-HWY_INLINE void inverse(const SparseTile<T>& tile, InverseScratch<T>& scratch) {
+HWY_INLINE void inverse_tile(const SparseTile<T>& tile, InverseScratch<T>& scratch) {
   std::size_t count = 0;
   const std::size_t set = tile.positions.size();
   for (std::size_t k = 0; k < set; ++count) {
@@ -99,11 +105,11 @@ HWY_INLINE void inverse(const SparseTile<T>& tile, InverseScratch<T>& scratch) {
 }
 
 void InverseFloats(const SparseTile<float>& tile, InverseScratch<float>& scratch) {
-  inverse(tile, scratch);
+  inverse_tile(tile, scratch);
 }
 
 void InverseVotes(const SparseTile<std::int32_t>& tile, InverseScratch<std::int32_t>& scratch) {
-  inverse(tile, scratch);
+  inverse_tile(tile, scratch);
 }
 
 void Signs(const std::int32_t* HWY_RESTRICT in, std::size_t count, float* HWY_RESTRICT out) {
@@ -119,6 +125,19 @@ void Signs(const std::int32_t* HWY_RESTRICT in, std::size_t count, float* HWY_RE
   for (; i < count; ++i) out[i] = static_cast<float>((in[i] > 0) - (in[i] < 0));
 }
 
+// Q25 to Q17, to nearest, halves up. Returns the sum of the squares. Integers, whose sum has no
+// order: left to the compiler.
+std::uint64_t Amplitudes(const std::int32_t* HWY_RESTRICT in, std::size_t count,
+                         float* HWY_RESTRICT out) {
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int32_t rounded = (in[i] + (1 << (kAmplitudeShift - 1))) >> kAmplitudeShift;
+    out[i] = static_cast<float>(rounded);
+    sum += static_cast<std::int64_t>(rounded) * rounded;
+  }
+  return static_cast<std::uint64_t>(sum);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace thinwire::kernels
 HWY_AFTER_NAMESPACE();
@@ -130,6 +149,7 @@ namespace {
 HWY_EXPORT(InverseFloats);
 HWY_EXPORT(InverseVotes);
 HWY_EXPORT(Signs);
+HWY_EXPORT(Amplitudes);
 
 void check(const Tile& tile, std::span<const std::uint16_t> positions, std::size_t values,
            std::size_t size) {
@@ -160,21 +180,34 @@ void store_rows(const Tile& tile, const T* result, Floats direction, const Store
   if (tile.tail > 0) store(result + tile.rows * kSideMax, tile.tail, to + tile.rows * tile.stride);
 }
 
+// The integer sums of inverse_votes, Q25.
+void sum_votes(const Tile& tile, std::span<const std::uint16_t> positions,
+               std::span<const std::int32_t> weights, Basis basis,
+               InverseScratch<std::int32_t>& scratch) {
+  constexpr std::int32_t kOne = 1 << kVoteWeightBits;
+  TW_CHECK(std::all_of(weights.begin(), weights.end(),
+                       [](std::int32_t w) { return -kOne <= w && w <= kOne; }));
+  HWY_DYNAMIC_DISPATCH(InverseVotes)
+  (sparse_tile(tile, positions, weights, side(basis, tile.height).votes.data(),
+               side(basis, tile.width).votes.data()),
+   scratch);
+}
+
 }  // namespace
 
-void inverse_sparse(const Tile& tile, Sparse coefficients, Floats direction) {
+void inverse_sparse(const Tile& tile, Sparse coefficients, Floats direction, Basis basis) {
   check(tile, coefficients.positions, coefficients.values.size(), direction.size());
   InverseScratch<float> scratch;
   HWY_DYNAMIC_DISPATCH(InverseFloats)
-  (sparse_tile(tile, coefficients.positions, coefficients.values, basis(tile.height).rows.data(),
-               basis(tile.width).rows.data()),
+  (sparse_tile(tile, coefficients.positions, coefficients.values,
+               side(basis, tile.height).rows.data(), side(basis, tile.width).rows.data()),
    scratch);
   store_rows(tile, scratch.result, direction, [](const float* from, std::size_t count, float* to) {
     std::memcpy(to, from, count * sizeof(float));
   });
 }
 
-void inverse_dct(std::size_t height, std::size_t width, ConstFloats in, Floats out) {
+void inverse(std::size_t height, std::size_t width, ConstFloats in, Floats out, Basis basis) {
   TW_CHECK(height <= kSideMax && width <= kSideMax);
   TW_CHECK(in.size() == height * width && out.size() == height * width);
   std::uint16_t positions[kSideMax * kSideMax];
@@ -193,24 +226,32 @@ void inverse_dct(std::size_t height, std::size_t width, ConstFloats in, Floats o
                   .height = height,
                   .width = width,
                   .coefficients = 0};
-  inverse_sparse(tile, {.positions = {positions, set}, .values = {values, set}}, out);
+  inverse_sparse(tile, {.positions = {positions, set}, .values = {values, set}}, out, basis);
 }
 
 void inverse_votes(const Tile& tile, std::span<const std::uint16_t> positions,
-                   std::span<const std::int32_t> weights, Floats direction) {
+                   std::span<const std::int32_t> weights, Floats direction, Basis basis) {
   check(tile, positions, weights.size(), direction.size());
-  constexpr std::int32_t kOne = 1 << kVoteWeightBits;
-  TW_CHECK(std::all_of(weights.begin(), weights.end(),
-                       [](std::int32_t w) { return -kOne <= w && w <= kOne; }));
   InverseScratch<std::int32_t> scratch;
-  HWY_DYNAMIC_DISPATCH(InverseVotes)
-  (sparse_tile(tile, positions, weights, basis(tile.height).votes.data(),
-               basis(tile.width).votes.data()),
-   scratch);
+  sum_votes(tile, positions, weights, basis, scratch);
   store_rows(tile, scratch.result, direction,
              [](const std::int32_t* from, std::size_t count, float* to) {
                HWY_DYNAMIC_DISPATCH(Signs)(from, count, to);
              });
+}
+
+std::uint64_t inverse_votes_amplitude(const Tile& tile, std::span<const std::uint16_t> positions,
+                                      std::span<const std::int32_t> weights, Floats out,
+                                      Basis basis) {
+  check(tile, positions, weights.size(), out.size());
+  InverseScratch<std::int32_t> scratch;
+  sum_votes(tile, positions, weights, basis, scratch);
+  std::uint64_t squares = 0;
+  store_rows(tile, scratch.result, out,
+             [&squares](const std::int32_t* from, std::size_t count, float* to) {
+               squares += HWY_DYNAMIC_DISPATCH(Amplitudes)(from, count, to);
+             });
+  return squares;
 }
 
 }  // namespace thinwire::kernels
