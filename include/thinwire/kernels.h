@@ -87,7 +87,7 @@ void inverse_votes(const Tile& tile, std::span<const std::uint16_t> positions,
                    std::span<const std::int32_t> weights, Floats direction,
                    Basis basis = Basis::dct);
 // The same with amplitudes: out gets whole numbers below 2^23 in magnitude, in units of 2^-17.
-// Returns the exact sum of their squares, below 2^58. [replicated]
+// Returns the exact sum of their squares, below 2^47 for a tile. [replicated]
 std::uint64_t inverse_votes_amplitude(const Tile& tile, std::span<const std::uint16_t> positions,
                                       std::span<const std::int32_t> weights, Floats out,
                                       Basis basis = Basis::dct);
