@@ -12,6 +12,7 @@
 #include "src/core/checkpoint_tensors.h"
 #include "tests/support/saved_run.h"
 #include "tests/support/temporary_directory.h"
+#include "tests/support/whole_matrices.h"
 
 namespace thinwire::test {
 namespace {
@@ -50,6 +51,55 @@ TEST_F(CheckpointDir, AreReadForAnyNumberOfRanks) {
     EXPECT_EQ(other.train(6, 6), at_six) << ranks << " ranks: the replicated state";
     EXPECT_EQ(other.train(6, 12), whole) << ranks << " ranks: residuals and what is in flight";
   }
+}
+
+TEST_F(CheckpointDir, OfWholeMatricesGoOnWithAnyNumberOfRanks) {
+  const auto normalised = [this](int ranks, bool whole = true) {
+    SavedRun one = run(2, ranks);
+    one.inside.reduce = NearType::bf16;  // the mean of any few equal ones is exact
+    one.other = [whole] {
+      return std::make_unique<Normalised>(Normalised::Options{.delay = 1, .whole = whole});
+    };
+    return one;
+  };
+  const std::uint64_t whole = normalised(1).train(0, 12);
+  normalised(2).train(0, 6, 6);
+  const FoundCheckpoint found = newest_checkpoint(dir());
+  ASSERT_TRUE(found.checkpoint);
+  const auto manifest = nlohmann::json::parse(content_of(step(6) / kManifestName));
+  EXPECT_EQ(manifest.at("whole_blocks"), true);
+  for (const int ranks : {1, 2, 3, 8}) {
+    SavedRun other = normalised(ranks);
+    other.checkpoint = &*found.checkpoint;
+    EXPECT_EQ(other.train(6, 12), whole) << ranks << " ranks";
+  }
+  SavedRun rows = normalised(1, false);  // which one rank cannot tell
+  rows.checkpoint = &*found.checkpoint;
+  EXPECT_EQ(rows.train(6, 12), whole);
+}
+
+// What is cut between rows of tiles, of many ranks, is read by parts of whole blocks.
+TEST_F(CheckpointDir, OfRowsOfTilesAreReadInWholeBlocks) {
+  const std::uint64_t whole = run(2, 4).train(0, 7);
+  run(2, 4).train(0, 7, 7);
+  const FoundCheckpoint found = newest_checkpoint(dir());
+  ASSERT_TRUE(found.checkpoint);
+  EXPECT_FALSE(nlohmann::json::parse(content_of(step(7) / kManifestName)).contains("whole_blocks"));
+  const auto method = run(2, 4).make();
+  const std::vector<StateSpec> states = method->traits().states;
+  Shard all(found.checkpoint->layout(), 0, 1, states);
+  found.checkpoint->load({.site = 1, .saved_sites = 2, .sites = 2}, all, *method);
+  ASSERT_NE(whole, 0u);
+  std::vector<std::uint64_t> rows(all.layout().tile_rows().size(), 0);
+  for (int rank = 0; rank < 3; ++rank) {
+    Shard part(found.checkpoint->layout(), rank, 3, states, true);
+    const Progress progress =
+        found.checkpoint->load({.site = 1, .saved_sites = 2, .sites = 2}, part, *method);
+    EXPECT_EQ(progress.in_flight.at(0).update.picks.counts.size(), part.tiles().size());
+    const std::vector<std::uint64_t> mine = row_hashes(part);
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i] |= mine[i];
+  }
+  EXPECT_EQ(rows, row_hashes(all));
 }
 
 TEST_F(CheckpointDir, FoldResidualsOfSitesThatAreGone) {

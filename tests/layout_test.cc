@@ -157,6 +157,43 @@ TEST(Shard, BorderIsTheNearestToAnEvenCut) {
   }
 }
 
+TEST(Shard, WholeBlocksHaveOneOwnerEach) {
+  for (Chunking chunking : {Chunking::padded, Chunking::divisor}) {
+    const Layout layout(odd_shapes(), chunking);
+    for (int ranks = 1; ranks <= 8; ++ranks) {
+      std::vector<int> owners(layout.blocks().size(), 0);
+      std::size_t values = 0;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const Shard shard(layout, rank, ranks, {}, true);
+        values += shard.params().size();
+        for (const Piece& piece : shard.pieces()) {
+          EXPECT_EQ(piece.size, layout.blocks()[piece.block].size) << ranks << " ranks";
+          EXPECT_EQ(piece.rows, layout.blocks()[piece.block].rows) << ranks << " ranks";
+          ++owners[piece.block];
+        }
+      }
+      EXPECT_EQ(owners, std::vector<int>(owners.size(), 1)) << ranks << " ranks";
+      EXPECT_EQ(values, layout.trainable_size()) << ranks << " ranks";
+    }
+  }
+}
+
+TEST(Shard, WholeBlocksAreCutAtTheBorderNearestToAnEvenPart) {
+  const Layout layout({{"q", {64, 192}}, {"p", {64, 64}}, {"up", {64, 256}}, {"down", {256, 64}}});
+  const auto cuts = [&](int ranks) {
+    std::vector<std::size_t> in_squares = unit_cuts(layout, 0, ranks, true);
+    for (std::size_t& cut : in_squares) cut /= 4096;
+    return in_squares;
+  };
+  using Cuts = std::vector<std::size_t>;
+  EXPECT_EQ(cuts(1), (Cuts{0, 12}));
+  EXPECT_EQ(cuts(2), (Cuts{0, 8, 12}));
+  EXPECT_EQ(cuts(3), (Cuts{0, 4, 8, 12}));
+  EXPECT_EQ(cuts(4), (Cuts{0, 3, 8, 8, 12}));
+  EXPECT_EQ(unit_cuts(Layout({{"w", {128, 64}}}), 0, 2), (Cuts{0, 4096, 8192}));
+  EXPECT_EQ(unit_cuts(Layout({{"w", {128, 64}}}), 0, 2, true), (Cuts{0, 8192, 8192}));
+}
+
 TEST(Shard, StatesHaveTheDeclaredExtents) {
   const Layout layout(odd_shapes());
   const std::vector<StateSpec> specs{{"e", StateKind::own},

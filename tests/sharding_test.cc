@@ -9,6 +9,7 @@
 #include "optimizers/demo.h"
 #include "src/core/wrap.h"
 #include "tests/support/site_run.h"
+#include "tests/support/whole_matrices.h"
 #include "thinwire/error.h"
 
 namespace thinwire::test {
@@ -87,6 +88,23 @@ TEST(Sharding, ForOneGradientTheNumberOfRanksChangesNoBit) {
         const std::uint64_t hash = run_sites(run)[0].hash;
         if (expected == 0) expected = hash;
         EXPECT_EQ(hash, expected) << ranks << " ranks, " << to_string(sharding);
+      }
+    }
+  }
+}
+
+TEST(Sharding, WholeMatricesTrainTheSameOnAnyNumberOfRanks) {
+  std::uint64_t expected = 0;
+  for (const int ranks : {1, 2, 3, 8}) {
+    for (const Sharding sharding : {Sharding::optimizer, Sharding::gradient, Sharding::full}) {
+      SiteRunOptions run;
+      run.world = {.sites = 2, .ranks = ranks};
+      run.steps = 6;
+      run.inside = {.sharding = sharding, .reduce = NearType::bf16};  // exact for equal ranks
+      run.optimizer = [] { return std::make_unique<Normalised>(Normalised::Options{}); };
+      for (const RankOutcome& rank : run_sites(run)) {
+        if (expected == 0) expected = rank.hash;
+        EXPECT_EQ(rank.hash, expected) << ranks << " ranks, " << to_string(sharding);
       }
     }
   }

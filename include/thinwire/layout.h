@@ -64,8 +64,7 @@ struct Block {
   std::size_t tile_coefficients() const { return tile_height * tile_width; }
 };
 
-// One row of tiles of one block: contiguous floats of the unit. Shards are cut between tile rows
-// only.
+// One row of tiles of one block: contiguous floats of the unit, which no shard cuts.
 struct TileRow {
   std::size_t block = 0;  // index into Layout::blocks()
   std::size_t row = 0;    // 0 .. grid_rows() - 1
@@ -112,7 +111,9 @@ class Layout {
   std::uint64_t hash_ = 0;
 };
 
-// ranks + 1 ascending offsets at which a unit's trainable floats are cut into shards.
-std::vector<std::size_t> unit_cuts(const Layout& layout, int unit, int ranks);
+// ranks + 1 ascending offsets that cut a unit into shards: between rows of tiles, or between
+// blocks.
+std::vector<std::size_t> unit_cuts(const Layout& layout, int unit, int ranks,
+                                   bool whole_blocks = false);
 
 }  // namespace thinwire

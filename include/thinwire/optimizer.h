@@ -32,7 +32,7 @@ enum class Meeting { reduce, gather, nothing };
 
 struct Traits {
   Meeting meeting = Meeting::gather;
-  bool whole_matrices = false;  // each matrix must lie in one shard (orthogonalisation, low rank)
+  bool whole_matrices = false;  // each block lies in one shard (orthogonalisation, low rank)
   int delay = 0;                // steps between extract and the apply that hears it
   float suggested_lr = 1e-3f;   // peak learning rate that suits small models, where none is given
   std::vector<StateSpec> states = {};

@@ -53,10 +53,11 @@ struct ShardRange {
 
 class Shard {
  public:
-  // The part of `rank` among `ranks`, every unit cut as evenly as tile rows allow. `layout` must
-  // outlive the shard. All values start at zero. Throws UsageError for a rank outside 0 .. ranks
-  // - 1.
-  Shard(const Layout& layout, int rank, int ranks, std::span<const StateSpec> states = {});
+  // The part of `rank` among `ranks`, every unit cut as evenly as its tile rows allow, or its
+  // blocks where these stay whole. `layout` must outlive the shard. All values start at zero.
+  // Throws UsageError for a rank outside 0 .. ranks - 1.
+  Shard(const Layout& layout, int rank, int ranks, std::span<const StateSpec> states = {},
+        bool whole_blocks = false);
 
   Floats params() { return params_; }
   ConstFloats params() const { return params_; }
@@ -81,6 +82,7 @@ class Shard {
   ShardRange range(std::size_t tile_row) const;
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
+  bool whole_blocks() const { return whole_blocks_; }  // every block has one owner
 
  private:
   void add_piece(const Block& block, std::size_t index, std::size_t begin, std::size_t end);
@@ -88,6 +90,7 @@ class Shard {
   const Layout* layout_;
   int rank_;
   int ranks_;
+  bool whole_blocks_;
   std::vector<std::vector<std::size_t>> cuts_;
   std::vector<std::size_t> unit_offsets_;
   std::vector<Tile> tiles_;

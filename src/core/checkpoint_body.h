@@ -37,6 +37,7 @@ class Checkpoint::Body {
   }
 
  private:
+  PartOf part_of(int rank) const { return {rank, manifest_.ranks, manifest_.whole_blocks}; }
   std::vector<PartTensor> expected(int site, int rank) const;
   std::string judge(int site, int rank) const;
   void read(int site, const std::vector<PartTensor>& wanted,

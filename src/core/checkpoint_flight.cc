@@ -141,13 +141,15 @@ Result<std::vector<InFlight>> load_flights(const Layout& layout, PartOf part,
   return flights;
 }
 
-Update recut(const Layout& layout, const std::vector<const Update*>& by_rank, PartOf part) {
+Update recut(const Layout& layout, const std::vector<const Update*>& by_rank, PartOf saved,
+             PartOf part) {
   const int ranks = static_cast<int>(by_rank.size());
   std::vector<std::pair<int, PartRow>> home(layout.tile_rows().size());  // of each row of tiles
   std::vector<Starts> starts;
   for (int rank = 0; rank < ranks; ++rank) {
     starts.emplace_back(by_rank[static_cast<std::size_t>(rank)]->picks);
-    for (const PartRow& row : part_rows(layout, {rank, ranks})) home[row.row] = {rank, row};
+    for (const PartRow& row : part_rows(layout, {rank, ranks, saved.whole_blocks}))
+      home[row.row] = {rank, row};
   }
   Update update;
   for (const PartRow& mine : part_rows(layout, part)) {

@@ -27,7 +27,8 @@ inline constexpr const char* kGuardName = "guard";
 std::string guard_text(const LossGuard::Usual& usual);
 LossGuard::Usual guard_from(const TensorFile& file);  // of one without: as at the beginning
 
-// The updates of all ranks of a site for one step, cut for another number of ranks.
-Update recut(const Layout& layout, const std::vector<const Update*>& by_rank, PartOf part);
+// The updates of all ranks of a site for one step, cut as `saved` says whatever its rank, cut anew.
+Update recut(const Layout& layout, const std::vector<const Update*>& by_rank, PartOf saved,
+             PartOf part);
 
 }  // namespace thinwire

@@ -40,7 +40,7 @@ void Checkpoint::Body::read(int site, const std::vector<PartTensor>& wanted,
   std::map<std::string, const PartTensor*> by_name;
   for (const PartTensor& one : wanted) by_name[one.name] = &one;
   for (int rank = 0; rank < manifest_.ranks; ++rank) {
-    for (const PartTensor& from : saved({rank, manifest_.ranks})) {
+    for (const PartTensor& from : saved(part_of(rank))) {
       const auto found = by_name.find(from.name);
       if (found == by_name.end()) continue;
       const PartTensor& to = *found->second;
@@ -62,7 +62,8 @@ void Checkpoint::Body::read_parameters(Shard& shard, PartOf part) const {
 }
 
 void Checkpoint::Body::read_state(int site, const StateSpec& spec, PartOf part, Floats into) const {
-  const PartOf wanted = spec.extent == StateExtent::whole ? PartOf{0, part.ranks} : part;
+  const PartOf wanted =
+      spec.extent == StateExtent::whole ? PartOf{0, part.ranks, part.whole_blocks} : part;
   read(
       site, state_tensors(layout_, wanted, spec),
       [&](PartOf of) { return state_tensors(layout_, of, spec); }, into);
@@ -78,8 +79,7 @@ std::vector<InFlight> Checkpoint::Body::flights(int site, PartOf part,
                                                 const UpdateForm& form) const {
   std::vector<std::vector<InFlight>> by_rank;
   for (int rank = 0; rank < manifest_.ranks; ++rank) {
-    Result<std::vector<InFlight>> one =
-        load_flights(layout_, {rank, manifest_.ranks}, file(site, rank));
+    Result<std::vector<InFlight>> one = load_flights(layout_, part_of(rank), file(site, rank));
     if (!one) throw Error(one.why());
     for (const InFlight& flight : *one) {
       std::string why = misfit(flight.update, form);
@@ -88,7 +88,7 @@ std::vector<InFlight> Checkpoint::Body::flights(int site, PartOf part,
     }
     by_rank.push_back(std::move(*one));
   }
-  if (part.ranks == manifest_.ranks) return by_rank[static_cast<std::size_t>(part.rank)];
+  if (part == part_of(part.rank)) return by_rank[static_cast<std::size_t>(part.rank)];
   std::vector<InFlight> all = by_rank.front();
   for (std::size_t i = 0; i < all.size(); ++i) {
     std::vector<const Update*> updates;
@@ -103,7 +103,8 @@ std::vector<InFlight> Checkpoint::Body::flights(int site, PartOf part,
       }
       updates.push_back(&one[i].update);
     }
-    InFlight cut{all[i].step, 0, recut(layout_, updates, part)};  // the hash is of another part
+    InFlight cut{all[i].step, 0,
+                 recut(layout_, updates, part_of(0), part)};  // the hash is of another part
     all[i] = std::move(cut);
   }
   return all;
@@ -179,7 +180,7 @@ void Checkpoint::Body::check_fit(const Shard& shard) const {
 
 Progress Checkpoint::Body::load(const NewSeat& seat, Shard& shard, Optimizer& optimizer) const {
   check_fit(shard);
-  const PartOf part{shard.rank(), shard.ranks()};
+  const PartOf part{shard.rank(), shard.ranks(), shard.whole_blocks()};
   read_parameters(shard, part);
   for (const StateSpec& spec : manifest_.states) {
     if (spec.kind == StateKind::replicated) read_state(0, spec, part, shard.state(spec.name));

@@ -24,6 +24,8 @@ const std::set<std::string> kKeys = {"format",      "version",  "step",       "r
                                      "sites",       "ranks",    "parameters", "states",
                                      "saved_sites", "chunking", "run",        "files",
                                      "checksum"};
+// Said only where it is not the default, which older programs know alone.
+constexpr const char* kWholeBlocks = "whole_blocks";
 
 json to_json(const ParameterSpec& parameter) {
   return {{"name", parameter.name},
@@ -51,6 +53,7 @@ json to_json(const Manifest& manifest) {
               {"ranks", manifest.ranks},
               {"chunking", manifest.chunking == Chunking::padded ? "padded" : "divisor"},
               {"run", manifest.run}};
+  if (manifest.whole_blocks) all[kWholeBlocks] = true;
   all["parameters"] = json::array();
   for (const ParameterSpec& one : manifest.parameters) all["parameters"].push_back(to_json(one));
   all["states"] = json::array();
@@ -100,6 +103,7 @@ Manifest from_json(const json& all) {
   manifest.sites = member_count(all.at("sites"));
   manifest.saved_sites = member_count(all.at("saved_sites"));
   manifest.ranks = member_count(all.at("ranks"));
+  manifest.whole_blocks = all.value(kWholeBlocks, false);
   manifest.chunking = word(all.at("chunking").get<std::string>(),
                            std::map<Chunking, std::string>{{Chunking::padded, "padded"},
                                                            {Chunking::divisor, "divisor"}});
@@ -173,7 +177,8 @@ Result<Manifest> parse_manifest(const std::string& text) {
       if (!all.contains(key)) return refuse("the key '" + key + "' is missing");
     }
     for (const auto& [key, value] : all.items()) {
-      if (!kKeys.contains(key)) return refuse("the key '" + key + "' is unknown");
+      if (!kKeys.contains(key) && key != kWholeBlocks)
+        return refuse("the key '" + key + "' is unknown");
     }
     const std::string expected = all["checksum"];
     all.erase("checksum");

@@ -22,6 +22,7 @@ struct Manifest {
   int sites = 1;
   int saved_sites = 1;
   int ranks = 1;
+  bool whole_blocks = false;  // cut between blocks, not between rows of tiles
   Chunking chunking = Chunking::padded;
   std::vector<ParameterSpec> parameters;
   std::vector<StateSpec> states;

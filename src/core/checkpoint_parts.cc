@@ -11,7 +11,7 @@ struct Range {
 };
 
 Range range_of(const Layout& layout, int unit, PartOf part) {
-  const std::vector<std::size_t> cuts = unit_cuts(layout, unit, part.ranks);
+  const std::vector<std::size_t> cuts = unit_cuts(layout, unit, part.ranks, part.whole_blocks);
   return {cuts[part.rank], cuts[part.rank + 1]};
 }
 

@@ -23,6 +23,9 @@ struct PartTensor {
 struct PartOf {
   int rank = 0;
   int ranks = 1;
+  bool whole_blocks = false;  // how the part is cut out of its units
+
+  bool operator==(const PartOf&) const = default;
 };
 
 inline const std::string kParametersPrefix = "parameters/";

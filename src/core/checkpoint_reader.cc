@@ -34,7 +34,7 @@ std::string shape_text(const std::vector<std::size_t>& shape) {
 }
 
 std::vector<PartTensor> Checkpoint::Body::expected(int site, int rank) const {
-  const PartOf part{rank, manifest_.ranks};
+  const PartOf part = part_of(rank);
   std::vector<PartTensor> all;
   const auto add = [&](std::vector<PartTensor> more) {
     all.insert(all.end(), std::make_move_iterator(more.begin()),
@@ -67,8 +67,7 @@ std::string Checkpoint::Body::judge(int site, int rank) const {
     if (entry.name.starts_with("flight/") || entry.name == kLinkName) ++known;
   }
   if (known != part.entries().size()) return where + "holds tensors that are unknown";
-  const Result<std::vector<InFlight>> flights =
-      load_flights(layout_, {rank, manifest_.ranks}, part);
+  const Result<std::vector<InFlight>> flights = load_flights(layout_, part_of(rank), part);
   return flights ? "" : flights.why();
 }
 

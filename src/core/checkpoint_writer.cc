@@ -95,6 +95,7 @@ class CheckpointWriter::Body {
       if (!layout_) {
         layout_.emplace(trainer.layout());
         states_ = trainer.shard().states();
+        whole_blocks_ = trainer.shard().whole_blocks();
       }
     }
     fill(copies_[index], seat, trainer, std::move(*progress));
@@ -212,7 +213,7 @@ class CheckpointWriter::Body {
   void write_part(const fs::path& partial, int site, int index) const {
     const int rank = options_.first_rank + index;
     const Copy& copy = copies_[static_cast<std::size_t>(site * options_.ranks_here + index)];
-    const PartOf part{rank, options_.ranks};
+    const PartOf part{rank, options_.ranks, whole_blocks_};
     std::vector<NamedTensor> tensors;
     const auto add = [&](const std::vector<PartTensor>& parts, const std::vector<float>& floats) {
       for (const PartTensor& one : parts) {
@@ -259,6 +260,7 @@ class CheckpointWriter::Body {
                       .sites = options_.sites,
                       .saved_sites = options_.saved_sites,
                       .ranks = options_.ranks,
+                      .whole_blocks = whole_blocks_,
                       .chunking = layout_->chunking(),
                       .parameters = layout_->parameters(),
                       .states = states_,
@@ -314,6 +316,7 @@ class CheckpointWriter::Body {
   FileHandle lock_;
   std::optional<Layout> layout_;  // of the first trainer that saved
   std::vector<StateSpec> states_;
+  bool whole_blocks_ = false;
   mutable std::mutex mutex_;  // guards what follows; a copy that is full belongs to the thread
   std::condition_variable changed_;
   std::vector<Copy> copies_;

@@ -14,11 +14,6 @@ void check_fit(const Traits& traits, const Optimizer& optimizer, const Sync& syn
                const Collective& near, const TrainerOptions& options) {
   const std::string name(optimizer.name());
   const int sites = options.sites;
-  if (traits.whole_matrices && parts_of(near, options.site) > 1) {
-    throw UsageError(name +
-                     " needs whole matrices; run it with one rank a site, or with sharding "
-                     "none in one site");
-  }
   if (options.site.sharding == Sharding::none && near.size() > 1 && sites > 1) {
     // Every rank would tell the other sites the same.
     throw UsageError(

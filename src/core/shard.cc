@@ -8,16 +8,39 @@
 
 namespace thinwire {
 
-// Each rank's share ends at the tile-row border nearest to its even part.
-std::vector<std::size_t> unit_cuts(const Layout& layout, int unit, int ranks) {
+namespace {
+
+struct Span {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+// What of a unit is not cut, in order.
+std::vector<Span> uncut(const Layout& layout, int unit, bool whole_blocks) {
+  std::vector<Span> spans;
+  if (whole_blocks) {
+    for (const Block& block : layout.blocks()) {
+      if (block.unit == unit) spans.push_back({block.offset, block.offset + block.size});
+    }
+  } else {
+    for (const TileRow& row : layout.tile_rows()) {
+      if (layout.blocks()[row.block].unit == unit) spans.push_back({row.begin, row.end});
+    }
+  }
+  return spans;
+}
+
+}  // namespace
+
+// Each rank's share ends at the border nearest to its even part.
+std::vector<std::size_t> unit_cuts(const Layout& layout, int unit, int ranks, bool whole_blocks) {
   const std::size_t size = layout.unit_size(unit);
   std::vector<std::size_t> cuts{0};
-  for (const TileRow& row : layout.tile_rows()) {
-    if (layout.blocks()[row.block].unit != unit) continue;
-    while (static_cast<int>(cuts.size()) < ranks && row.end * ranks >= size * cuts.size()) {
+  for (const auto [begin, end] : uncut(layout, unit, whole_blocks)) {
+    while (static_cast<int>(cuts.size()) < ranks && end * ranks >= size * cuts.size()) {
       const std::size_t even = size * cuts.size();  // all in floats times ranks
-      const bool end_is_nearer = row.end * ranks - even <= even - std::min(even, row.begin * ranks);
-      cuts.push_back(end_is_nearer ? row.end : std::max(row.begin, cuts.back()));
+      const bool end_is_nearer = end * ranks - even <= even - std::min(even, begin * ranks);
+      cuts.push_back(end_is_nearer ? end : std::max(begin, cuts.back()));
     }
   }
   cuts.resize(ranks + 1, size);
@@ -43,15 +66,20 @@ std::size_t extent_of(const StateSpec& spec, const Shard& shard) {
 
 }  // namespace
 
-Shard::Shard(const Layout& layout, int rank, int ranks, std::span<const StateSpec> states)
-    : layout_(&layout), rank_(rank), ranks_(ranks), specs_(states.begin(), states.end()) {
+Shard::Shard(const Layout& layout, int rank, int ranks, std::span<const StateSpec> states,
+             bool whole_blocks)
+    : layout_(&layout),
+      rank_(rank),
+      ranks_(ranks),
+      whole_blocks_(whole_blocks),
+      specs_(states.begin(), states.end()) {
   if (ranks < 1 || rank < 0 || rank >= ranks) {
     throw UsageError("rank " + std::to_string(rank) + " of " + std::to_string(ranks) +
                      " does not exist; ranks count from 0");
   }
   std::size_t floats = 0;
   for (int unit = 0; unit < layout.units(); ++unit) {
-    cuts_.push_back(unit_cuts(layout, unit, ranks));
+    cuts_.push_back(unit_cuts(layout, unit, ranks, whole_blocks));
     unit_offsets_.push_back(floats);
     const std::size_t begin = cuts_[unit][rank];
     const std::size_t end = cuts_[unit][rank + 1];

@@ -54,7 +54,7 @@ class Trainer::Body {
         timeline_(options_.site.spans),
         layout_(wrapped(model.parameters(), options_.site.wrap), options_.chunking),
         shard_(layout_, options_.site.sharding == Sharding::none ? 0 : near.rank(),
-               parts_of(near, options_.site), traits_.states),
+               parts_of(near, options_.site), traits_.states, traits_.whole_matrices),
         units_(model, shard_, near, options_.seed, options_.site, timeline_) {
     options_.schedule.validate();
     options_.site.validate();

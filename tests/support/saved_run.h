@@ -24,8 +24,11 @@ struct SavedRun {
   Residuals residuals_rule = Residuals::fold;
   std::vector<ParameterSpec> parameters = {};
   std::function<void()> before_save = {};
+  SiteOptions inside = {};
+  std::function<std::unique_ptr<Optimizer>()> other = {};  // than one of the catalog
 
   std::unique_ptr<Optimizer> make() const {
+    if (other) return other();
     std::map<std::string, std::string> settings;
     std::string name = method.substr(0, method.find(':'));
     for (std::size_t at = name.size(); at < method.size();) {
@@ -43,6 +46,7 @@ struct SavedRun {
     SiteRunOptions run;
     run.world = {.sites = sites, .ranks = ranks};
     run.steps = end;
+    run.inside = inside;
     run.schedule = {.shape = ScheduleShape::constant, .peak = 0.02f};
     run.optimizer = [this] { return make(); };
     run.model = [this](int site, int) {
