@@ -37,6 +37,13 @@ struct AdamwStep {
 };
 void adamw(Floats x, Floats m, Floats v, ConstFloats g, const AdamwStep& step);
 
+// Replaces a row-major matrix by nearly its closest orthogonal one: singular values go to about 0.7
+// .. 1.2, vectors stay (Newton-Schulz of Muon, Jordan et al. 2024). With X = M / (|M| + 1e-7), |M|
+// its Frobenius norm, transposed if rows > cols, repeats A = X X^T, B = b A + c A A, X = a X + B X,
+// a, b, c = 3.4445, -4.7750, 2.0315. All elements must be finite; zeros stay zeros. Takes 8 rows *
+// cols + 8 min(rows, cols)^2 bytes of memory meanwhile.                               [replicated]
+void orthogonalize(std::size_t rows, std::size_t cols, Floats matrix, int iterations = 5);
+
 // ---- tiles
 // -------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@
 #include "src/kernels/combine-inl.h"
 #include "src/kernels/extent.h"
 #include "src/kernels/hadamard-inl.h"
+#include "src/kernels/transpose-inl.h"
 #include "thinwire/error.h"
 #include "thinwire/kernels.h"
 
@@ -106,50 +107,14 @@ HWY_INLINE void transform_side(const Side& side, std::size_t columns, Rows x, Ro
   transform_columns(side.length, factors, columns, x, out);
 }
 
-#if HWY_TARGET == HWY_SCALAR
-HWY_INLINE void transpose(std::size_t rows, std::size_t columns, const float* in, float* out) {
-  for (std::size_t i = 0; i < rows; ++i) {
-    for (std::size_t j = 0; j < columns; ++j) out[j * kSideMax + i] = in[i * kSideMax + j];
-  }
-}
-#else
-// out[j][i] = in[i][j] in blocks of 4 x 4: sides are rounded up to 4.
-HWY_INLINE void transpose(std::size_t rows, std::size_t columns, const float* HWY_RESTRICT in,
-                          float* HWY_RESTRICT out) {
-  const hn::FixedTag<float, 4> d;
-  const hn::Repartition<double, decltype(d)> pairs;
-  for (std::size_t i = 0; i < rows; i += 4) {
-    for (std::size_t j = 0; j < columns; j += 4) {
-      const float* from = in + i * kSideMax + j;
-      float* to = out + j * kSideMax + i;
-      const auto a = hn::LoadU(d, from);
-      const auto b = hn::LoadU(d, from + kSideMax);
-      const auto c = hn::LoadU(d, from + 2 * kSideMax);
-      const auto e = hn::LoadU(d, from + 3 * kSideMax);
-      const auto ab_low = hn::BitCast(pairs, hn::InterleaveLower(d, a, b));
-      const auto ab_high = hn::BitCast(pairs, hn::InterleaveUpper(d, a, b));
-      const auto ce_low = hn::BitCast(pairs, hn::InterleaveLower(d, c, e));
-      const auto ce_high = hn::BitCast(pairs, hn::InterleaveUpper(d, c, e));
-      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, ab_low, ce_low)), d, to);
-      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, ab_low, ce_low)), d, to + kSideMax);
-      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, ab_high, ce_high)), d,
-                 to + 2 * kSideMax);
-      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, ab_high, ce_high)), d,
-                 to + 3 * kSideMax);
-    }
-  }
-}
-
-#endif
-
 // tile holds height x width values and is replaced by their coefficients; both buffers are
 // kSideMax x kSideMax and hold finite floats everywhere.
 void Transform(const Side& down, const Side& across, float* HWY_RESTRICT tile,
                float* HWY_RESTRICT spare) {
   transform_side(down, across.length, {tile, kSideMax}, {spare, kSideMax});
-  transpose(down.length, across.length, spare, tile);
+  transpose(down.length, across.length, {spare, kSideMax}, {tile, kSideMax});
   transform_side(across, down.length, {tile, kSideMax}, {spare, kSideMax});
-  transpose(across.length, down.length, spare, tile);
+  transpose(across.length, down.length, {spare, kSideMax}, {tile, kSideMax});
 }
 
 // y = decay * y + scale * x for the rows of one tile.
