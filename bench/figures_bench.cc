@@ -16,7 +16,7 @@
 #include "models/text.h"
 #include "optimizers/adamw.h"
 #include "optimizers/catalog.h"
-#include "optimizers/demo.h"
+#include "optimizers/distro.h"
 #include "src/codec/codec.h"
 #include "src/codec/frame.h"
 #include "tests/support/site_run.h"
@@ -197,7 +197,7 @@ json sent_kept() {
 // A frame of 256 full tiles, 1 M parameters, positions spread evenly: the worst case for the codec.
 json bits_per_coefficient() {
   const Layout layout({{"m", {1024, 1024}}});
-  Demo optimizer(Demo::distro(0));
+  Demo optimizer(distro(0));
   Shard shard(layout, 0, 1, optimizer.traits().states);
   std::size_t bytes = 0;
   std::size_t coefficients = 0;

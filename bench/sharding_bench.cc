@@ -15,7 +15,7 @@
 #include "models/gpt.h"
 #include "models/text.h"
 #include "optimizers/adamw.h"
-#include "optimizers/demo.h"
+#include "optimizers/distro.h"
 #include "tests/support/site_run.h"
 
 namespace {
@@ -83,7 +83,7 @@ StepTimes step_times(bool prefetch, double bytes_per_s) {
         {.global_batch = 4 * kRanks, .part = static_cast<std::size_t>(rank), .parts = kRanks});
     PacedNear paced(world.near(0, rank), bytes_per_s);
     Collective& near = bytes_per_s > 0.0 ? paced : world.near(0, rank);
-    Demo optimizer(Demo::distro(1));
+    Demo optimizer(distro(1));
     DelayedSync sync(world.far(0, rank), {.delay = 1});
     Trainer trainer(model, near, optimizer, sync,
                     {.schedule = {.shape = ScheduleShape::constant, .peak = 1e-3f},
@@ -174,7 +174,7 @@ double worst_difference(const Trained& a, const Trained& b) {
 // whose bits depend on ranks or strategy.
 ordered_json full_vs_none() {
   const auto adamw = [] { return std::make_unique<Adamw>(Adamw::Options{}); };
-  const auto distro = [] { return std::make_unique<Demo>(Demo::distro(1)); };
+  const auto distro = [] { return std::make_unique<Demo>(distro(1)); };
   const double of_adamw = worst_difference(train(adamw, 1, Sharding::none, true),
                                            train(adamw, 4, Sharding::full, true));
   // Votes are signs: what rounding decides of a vote is a whole step, so this is told, not judged.

@@ -1,54 +1,60 @@
-// AdamW (Loshchilov & Hutter 2019, algorithm 2) on the mean gradient of all sites: the baseline.
-// The global norm of the mean is clipped first, across all shards of the site.
+// AdamW (Loshchilov & Hutter 2019, algorithm 2). On the mean gradient of all sites it is the
+// baseline; the global norm of the mean is clipped first, across all shards of the site.
 #pragma once
 
 #include <cmath>
 
+#include "optimizers/all_reduce.h"
 #include "optimizers/arithmetic.h"
 #include "thinwire/kernels.h"
-#include "thinwire/optimizer.h"
 
 namespace thinwire {
 
-class Adamw final : public Optimizer {
+class AdamwRule final : public Rule {
  public:
   struct Options {
     float beta1 = 0.9f;
     float beta2 = 0.95f;
     float eps = 1e-8f;
-    float weight_decay = 0.1f;  // decoupled: x *= 1 - lr * weight_decay
-    float clip = 1.0f;          // largest global norm; 0: no clipping
   };
-  explicit Adamw(Options options) : options_(options) {}
+  explicit AdamwRule(Options options) : options_(options) {}
 
-  std::string_view name() const override { return "adamw"; }
-  Traits traits() const override {
-    return {.meeting = Meeting::reduce,
-            .suggested_lr = 8e-3f,
-            .states = {{"m", StateKind::replicated},
-                       {"v", StateKind::replicated},
-                       {"t", StateKind::replicated, StateExtent::whole, 1}}};
+  std::vector<StateSpec> states(StateKind kind) const override {
+    StateSpec t = spec("t", kind);
+    t.extent = StateExtent::whole;
+    return {spec("m", kind), spec("v", kind), std::move(t)};
   }
-  Update extract(const Step&, Shard& shard) override { return dense_update(shard.grad()); }
-  Update apply(const Step& step, Shard& shard, std::span<const Contribution> heard) override {
-    for (const auto& [site, mean] : heard) {
-      const auto t = static_cast<std::uint64_t>(shard.state("t")[0] += 1.0f);
-      const double first = 1.0 - power(options_.beta1, t);
-      const double second = 1.0 - power(options_.beta2, t);
-      kernels::adamw(shard.params(), shard.state("m"), shard.state("v"), mean.dense,
-                     {.scale = clip_factor(step.norm, options_.clip),
-                      .beta1 = options_.beta1,
-                      .beta2 = options_.beta2,
-                      .keep = 1.0f - step.lr * options_.weight_decay,
-                      .rate = static_cast<float>(step.lr / first),
-                      .v_scale = static_cast<float>(1.0 / std::sqrt(second)),
-                      .eps = options_.eps});
-    }
-    return {};
+  void begin(Shard& shard) const override { state(shard, "t")[0] += 1.0f; }
+  void move(Shard& shard, const Piece& piece, ConstFloats g, Floats x,
+            const Move& how) const override {
+    const auto t = static_cast<std::uint64_t>(state(shard, "t")[0]);
+    const double first = 1.0 - power(options_.beta1, t);
+    const double second = 1.0 - power(options_.beta2, t);
+    kernels::adamw(x, state(shard, "m", piece), state(shard, "v", piece), g,
+                   {.scale = how.scale,
+                    .beta1 = options_.beta1,
+                    .beta2 = options_.beta2,
+                    .keep = how.keep,
+                    .rate = static_cast<float>(how.lr / first),
+                    .v_scale = static_cast<float>(1.0 / std::sqrt(second)),
+                    .eps = options_.eps});
   }
 
  private:
   Options options_;
+};
+
+struct Adamw final : AllReduce {
+  struct Options : AdamwRule::Options {
+    float weight_decay = 0.1f;
+    float clip = 1.0f;
+  };
+  explicit Adamw(const Options& options)
+      : AllReduce({.name = "adamw",
+                   .suggested_lr = 8e-3f,
+                   .weight_decay = options.weight_decay,
+                   .clip = options.clip},
+                  std::make_unique<AdamwRule>(options)) {}
 };
 
 }  // namespace thinwire

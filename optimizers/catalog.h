@@ -10,7 +10,13 @@ namespace thinwire {
 
 using OptimizerCatalog = Catalog<Optimizer>;
 
-// adamw, demo, distro, sgd. Settings and their ranges: docs/optimizers.md.
+// Every method of the house. Settings and their ranges: docs/optimizers.md.
 OptimizerCatalog optimizer_catalog();
+
+// Its parts, by family.
+void add_all_reduce_methods(OptimizerCatalog& catalog);  // dense means in every step
+void add_residual_methods(OptimizerCatalog& catalog);    // the largest of what is owed, every step
+void add_local_methods(OptimizerCatalog& catalog);       // local steps
+void add_other_methods(OptimizerCatalog& catalog);       // low rank, one bit
 
 }  // namespace thinwire

@@ -1,49 +1,64 @@
-// Decoupled momentum, DCT top-k, votes: DeMo (Peng, Quesnelle, Kingma 2024, algorithm 1) and DisTrO
-// as it is deployed are one method with different settings.
+// Decoupled residuals, the largest coefficients, votes: DeMo (Peng, Quesnelle, Kingma 2024,
+// algorithm 1), DisTrO as it is deployed, top-k with error feedback, and mural, thinwire's own, are
+// one method with different settings (distro.h, topk.h, mural.h).
 //
 // Every site keeps a residual in the transform domain of each tile and says its largest
 // coefficients.
 //
-//   extract:  E = decay E + DCT(lr g);  say the k largest |E|;  E = 0 there
+//   extract:  E = decay E + T(rate signal(g));  say the k largest |E|;  E -= subtract E there
 //
-//   apply:    Q[j] = mean over the sites that said j (or sum / sites);
-//             x = (1 - lr wd) x - lr sign(IDCT(Q))
+//   apply:    Q[j] = mean over the sites that said j (or sum / sites);  z = inverse T(Q)
+//             x = (1 - lr wd) x - lr sign(z)                 sign
+//                                 lr z / rms(z)              rms, over a block; matrix_rate for
+//                                                            hidden matrices
+//                                 z                          linear (lr z without rate_inside)
 //             clip_to_median: first what each site said of the tile is scaled down to the median
 //             of the sites' norms
 //
-// With bits = 1 only the sign of a coefficient is sent, and Q and its transform are integers up to
-// the sign, so that every machine agrees on every bit. Nothing is said of a coefficient that is
-// exactly 0.
+// signal(g) is the clipped gradient, or the direction in which a rule would move; rate is lr
+// (rate_inside) or 1. With bits = 1 only the sign of a coefficient is sent; Q, its transform and
+// its mean square are then integers, so that every machine agrees on every bit. Nothing is said of
+// a coefficient that is exactly 0.
 //
-// With a delay the gradient is taken at x - lr c sign(IDCT(E + in flight)), a copy: each site looks
-// ahead by what it has not yet been heard with.
+// With look-ahead c the gradient is taken at the parameters moved, as apply would with c lr, by
+// what this site has not been heard with yet, E + in flight; a copy: parameters are never moved and
+// undone.
 #pragma once
 
+#include <memory>
 #include <string>
 
+#include "optimizers/rule.h"
+#include "optimizers/tile_votes.h"
+#include "thinwire/kernels.h"
 #include "thinwire/optimizer.h"
 
 namespace thinwire {
 
 enum class Combine { senders, sites };  // Q is divided by the sites that said j, or by all sites
+enum class Follow { sign, rms, linear };
 
 class Demo final : public Optimizer {
  public:
   struct Options {
     std::string name = "demo";
-    int k = 32;            // coefficients a tile, 1 .. 4096
-    int bits = 32;         // of a value: 32 (as in the paper) or 1 (votes)
-    float decay = 0.999f;  // of the residual, 0 .. 1 (below 1)
+    float suggested_lr = 8e-3f;
+    int k = 32;             // coefficients a tile, 1 .. 4096; with a budget the most of them
+    int bits = 32;          // of a value: 32 (as in the paper) or 1 (votes)
+    float decay = 0.999f;   // of the residual, 0 .. 1
+    float subtract = 1.0f;  // share of a coefficient that saying it takes from E, above 0 .. 1
     float weight_decay = 0.0f;
-    float clip = 1.0f;  // of this site's gradient, before it meets the residual; 0: none
+    float clip = 1.0f;  // of this site's gradient, before anything else; 0: none
+    std::shared_ptr<const Rule> signal = nullptr;  // none: the gradient itself
+    bool rate_inside = true;
+    Follow follow = Follow::sign;
+    float matrix_rate = 0.5f;  // with rms: of hidden matrices, against the rest
+    kernels::Basis basis = kernels::Basis::dct;
     Combine combine = Combine::senders;
     bool clip_to_median = false;  // what a site said of a tile, to the median norm; bits = 32
     int delay = 0;                // steps until an update is applied, 0 .. 8
     float look_ahead = 0.0f;      // c
   };
-  // The settings DisTrO is deployed with on small models: votes, k = 8; with a delay it looks
-  // ahead.
-  static Options distro(int delay);
 
   explicit Demo(Options options);  // throws UsageError for settings out of range
 
@@ -55,12 +70,24 @@ class Demo final : public Optimizer {
   Floats gradient_point(const Step& step, Shard& shard) override;
 
  private:
-  // The exact values of what was said of a tile in one of the last delay + 1 steps.
+  // The exact values that saying took from a tile in one of the last delay + 1 steps.
   struct Slot {
     Floats positions;  // k
     Floats values;     // k; 0 ends the list
   };
+  // x = keep x - rate sign(z), or z / rms(z), or z
+  struct Pace {
+    float keep;
+    float rate;
+  };
+  Pace pace(const Step& step, float keep, float share) const;
   Slot slot(Floats sent, std::size_t tile, std::uint64_t step) const;
+  void say(const Step& step, Shard& shard, std::size_t tile, Picks& picks) const;
+  double decode(const Tile& tile, TileVotes& votes, int divisor, Floats z) const;
+  double decode_owed(const Step& step, Shard& shard, std::size_t tile, Floats z) const;
+  template <class Decode>
+  void follow(const Shard& shard, const Piece& piece, Floats x, Floats z, const Pace& pace,
+              Decode decode) const;
 
   Options options_;
 };

@@ -1,38 +1,37 @@
-// SGD with Nesterov momentum on the mean gradient of all sites, in torch's form (no dampening):
-// m = mu m + g; x -= lr (g + mu m). The smallest optimizer of the tree: read this one first.
+// SGD with Nesterov momentum in torch's form (no dampening): m = mu m + g; x -= lr (g + mu m). The
+// smallest rule of the tree: read this one first.
 #pragma once
 
+#include "optimizers/all_reduce.h"
 #include "thinwire/kernels.h"
-#include "thinwire/optimizer.h"
 
 namespace thinwire {
 
-class Sgd final : public Optimizer {
+class SgdRule final : public Rule {
  public:
-  struct Options {
-    float momentum = 0.9f;  // mu, 0 .. 1
-  };
-  explicit Sgd(Options options) : options_(options) {}
+  explicit SgdRule(float momentum) : momentum_(momentum) {}
 
-  std::string_view name() const override { return "sgd"; }
-  Traits traits() const override {
-    return {.meeting = Meeting::reduce,
-            .suggested_lr = 0.1f,
-            .states = {{"momentum", StateKind::replicated}}};
-  }
-  Update extract(const Step&, Shard& shard) override { return dense_update(shard.grad()); }
-  Update apply(const Step& step, Shard& shard, std::span<const Contribution> heard) override {
-    for (const auto& [site, mean] : heard) {
-      kernels::scale_add(shard.state("momentum"), options_.momentum, mean.dense, 1.0f);
-      kernels::scale_add(shard.params(), 1.0f, mean.dense, -step.lr);
-      kernels::scale_add(shard.params(), 1.0f, shard.state("momentum"),
-                         -step.lr * options_.momentum);
-    }
-    return {};
+  std::vector<StateSpec> states(StateKind kind) const override { return {spec("momentum", kind)}; }
+  void move(Shard& shard, const Piece& piece, ConstFloats g, Floats x,
+            const Move& how) const override {
+    const Floats m = state(shard, "momentum", piece);
+    kernels::scale_add(m, momentum_, g, how.scale);
+    kernels::scale_add(x, how.keep, g, -how.lr * how.scale);
+    kernels::scale_add(x, 1.0f, m, -how.lr * momentum_);
   }
 
  private:
-  Options options_;
+  float momentum_;  // mu, 0 .. 1
+};
+
+// On the mean gradient of all sites.
+struct Sgd final : AllReduce {
+  struct Options {
+    float momentum = 0.9f;
+  };
+  explicit Sgd(Options options)
+      : AllReduce({.name = "sgd", .suggested_lr = 0.1f},
+                  std::make_unique<SgdRule>(options.momentum)) {}
 };
 
 }  // namespace thinwire

@@ -61,7 +61,7 @@ TEST_F(CliBadInput, RefusesFilesWithoutReadPermission) {
 
 TEST_F(CliBadInput, RefusesMethodsThatAreUnknownDoubleOrEmpty) {
   expect_usage_error(small_run("out", {"--methods", "adamw,foo"}),
-                     "unknown optimizer 'foo'; known: adamw, demo, distro, sgd");
+                     "unknown optimizer 'foo'; known: adamw, demo, diloco");
   expect_usage_error(small_run("out", {"--methods", "demo,adamw,demo"}), "'demo' is given twice");
   expect_usage_error(small_run("out", {"--methods", "adamw,,demo"}), "an entry is empty");
   expect_usage_error(small_run("out", {"--methods", "adamw,"}), "an entry is empty");

@@ -1,11 +1,10 @@
 // DeMo and DisTrO against the published reference (tests/golden) and their own promises.
-#include "optimizers/demo.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "optimizers/distro.h"
 #include "tests/support/golden.h"
 #include "tests/support/random.h"
 #include "thinwire/error.h"
@@ -149,7 +148,7 @@ TEST_P(GoldenDistro, FollowsTheDeployedScheduleWithDelay) {
   const golden::Case golden = golden::case_of(GetParam());
   const std::size_t workers = golden["workers"];
   const std::size_t steps = golden["steps"];
-  Demo::Options options = Demo::distro(1);
+  Demo::Options options = distro(1);
   options.k = golden["k"];
   options.bits = golden["one_bit"].get<bool>() ? 1 : 32;
   options.decay = golden["decay"];
@@ -277,7 +276,7 @@ TEST(Demo, AfterASkippedStepItLooksAheadByNothingThatWasHeard) {
 }
 
 TEST(Demo, SaysNothingOfATileThatIsZero) {
-  Demo optimizer(Demo::distro(0));
+  Demo optimizer(distro(0));
   const Layout layout({{"m", {64, 128}}});
   Shard shard(layout, 0, 1, optimizer.traits().states);
   shard.grad()[0] = 1.0f;  // the second tile stays zero
@@ -323,7 +322,9 @@ TEST(Demo, RefusesSettingsThatMakeNoSense) {
   EXPECT_THROW(Demo({.k = 0}), UsageError);
   EXPECT_THROW(Demo({.k = 4097}), UsageError);
   EXPECT_THROW(Demo({.bits = 2}), UsageError);
-  EXPECT_THROW(Demo({.decay = 1.0f}), UsageError);
+  EXPECT_THROW(Demo({.decay = 1.1f}), UsageError);
+  EXPECT_THROW(Demo({.subtract = 0.0f}), UsageError);
+  EXPECT_THROW(Demo({.bits = 1, .follow = Follow::linear}), UsageError);
   EXPECT_THROW(Demo({.delay = 9}), UsageError);
   EXPECT_THROW(Demo({.delay = -1}), UsageError);
 }

@@ -6,7 +6,7 @@
 #include "models/gpt.h"
 #include "models/text.h"
 #include "optimizers/adamw.h"
-#include "optimizers/demo.h"
+#include "optimizers/distro.h"
 #include "src/core/wrap.h"
 #include "tests/support/site_run.h"
 #include "tests/support/whole_matrices.h"
@@ -19,7 +19,7 @@ constexpr Sharding kAll[] = {Sharding::none, Sharding::optimizer, Sharding::grad
                              Sharding::full};
 
 std::unique_ptr<Optimizer> adamw() { return std::make_unique<Adamw>(Adamw::Options{}); }
-std::unique_ptr<Optimizer> distro() { return std::make_unique<Demo>(Demo::distro(1)); }
+std::unique_ptr<Optimizer> distro() { return std::make_unique<Demo>(thinwire::distro(1)); }
 
 // Two ranks or more with data of their own.
 SiteRunOptions toy_run(int ranks, const SiteOptions& inside) {

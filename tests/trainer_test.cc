@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "optimizers/adamw.h"
-#include "optimizers/demo.h"
+#include "optimizers/distro.h"
 #include "optimizers/sgd.h"
 #include "tests/support/site_run.h"
 #include "thinwire/error.h"
@@ -101,7 +101,7 @@ SiteRunOptions sleepy_run(int ranks, int delay) {
   SiteRunOptions run;
   run.world = {.sites = 3, .ranks = ranks, .deadline = std::chrono::milliseconds(150)};
   run.steps = 16;
-  run.optimizer = [delay] { return std::make_unique<Demo>(Demo::distro(delay)); };
+  run.optimizer = [delay] { return std::make_unique<Demo>(distro(delay)); };
   run.model = [](int site, int) {
     return std::make_unique<ToyModel>(ToyOptions{.site = site, .parameters = one_matrix()});
   };
@@ -145,7 +145,7 @@ TEST(Trainer, RefusesPartsThatDoNotFit) {
   AllReduceSync reduce(world.far_collective(0, 0));
   DelayedSync gather(world.far(0, 0), {.delay = 0});
   Adamw adamw({});
-  Demo delayed(Demo::distro(1));
+  Demo delayed(distro(1));
   EXPECT_THROW(Trainer(model, world.near(0, 0), adamw, gather, options), UsageError);
   EXPECT_THROW(Trainer(model, world.near(0, 0), delayed, reduce, options), UsageError);
   EXPECT_THROW(Trainer(model, world.near(0, 0), delayed, gather, options), UsageError);
@@ -231,7 +231,7 @@ TEST(Trainer, SitesThatDisagreeRefuseEachOthersFrames) {
   LoopbackWorld world({.sites = 2});
   run_threads(2, [&](int site) {
     ToyModel model({.site = site});
-    Demo optimizer(Demo::distro(0));
+    Demo optimizer(distro(0));
     DelayedSync sync(world.far(site, 0), {});
     TrainerOptions options{.schedule = {.shape = ScheduleShape::constant}, .sites = 2};
     options.settings = site == 0 ? "k=8" : "k=9";
@@ -292,7 +292,7 @@ TEST(Trainer, ASiteWhoseParametersDifferIsNamedAndMended) {
       SiteRunOptions run;
       run.world = {.sites = 3, .ranks = ranks};
       run.steps = 12;
-      run.optimizer = [=] { return std::make_unique<Demo>(Demo::distro(delay)); };
+      run.optimizer = [=] { return std::make_unique<Demo>(distro(delay)); };
       const auto flip = [](Trainer& trainer, LoopbackWorld&, int site, int rank) {
         if (site != 2 || rank != 0 || trainer.steps_done() != 3) return;
         float& value = trainer.shard().params()[5];
@@ -336,7 +336,7 @@ TEST(Trainer, AReducingSiteWhoseReplicaDiffersIsNamed) {
 TEST(Trainer, AFailureInOneRankEndsTheOthersWithItsName) {
   SiteRunOptions run;
   run.world = {.sites = 2, .ranks = 2};
-  run.optimizer = [] { return std::make_unique<Demo>(Demo::distro(0)); };
+  run.optimizer = [] { return std::make_unique<Demo>(distro(0)); };
   run.before_step = [](Trainer& trainer, LoopbackWorld&, int site, int rank) {
     if (site == 1 && rank == 0 && trainer.steps_done() == 3)
       throw Error("the disk of site 1 is full");

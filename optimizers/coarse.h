@@ -1,0 +1,80 @@
+// A few bits for a value: how methods that say less than a float say it. A scale belongs to all
+// values that a tile says at a time; a code means the same on every machine (integer work on the
+// bits of floats, no libm).
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <span>
+
+#include "thinwire/types.h"
+#include "thinwire/update.h"
+
+namespace thinwire {
+
+// plain:    the float itself, without a scale
+// sign:     1 bit, scale = mean magnitude
+// two_bit:  2 bits, 0.75 or 1.5 of the mean magnitude, with a sign
+// e3m0:     4 bits, 0 or 2^-6 .. 1 of the largest magnitude, with a sign (FP4 E3M0)
+enum class Coarse { plain, sign, two_bit, e3m0 };
+
+inline int code_bits(Coarse coarse) {
+  constexpr int bits[] = {32, 1, 2, 4};
+  return bits[static_cast<int>(coarse)];
+}
+
+inline float scale_of(Coarse coarse, std::span<const float> values) {
+  double sum = 0.0;
+  float most = 0.0f;
+  for (const float value : values) {
+    sum += std::fabs(value);
+    most = std::max(most, std::fabs(value));
+  }
+  if (coarse == Coarse::e3m0) return most;
+  return values.empty() ? 0.0f : static_cast<float>(sum / static_cast<double>(values.size()));
+}
+
+// |value| / scale in powers of two: 0 for nothing, 7 for 1, one less for each half; to the nearest.
+inline std::uint32_t e3m0_magnitude(float ratio) {
+  const auto bits = std::bit_cast<std::uint32_t>(ratio);
+  const int exponent = static_cast<int>(bits >> 23 & 0xff) - 127;
+  const bool up = (bits & 0x7fffffu) >= 0x400000u;  // from 1.5 times a power of two on
+  return static_cast<std::uint32_t>(std::clamp(exponent + (up ? 1 : 0) + 7, 0, 7));
+}
+
+inline std::uint32_t encode(Coarse coarse, float value, float scale) {
+  const float size = std::fabs(value);
+  switch (coarse) {
+    case Coarse::plain:
+      return float_code(value);
+    case Coarse::sign:
+      return vote_code(value);
+    case Coarse::two_bit:
+      return vote_code(value) | (size > 1.125f * scale ? 2u : 0u);
+    case Coarse::e3m0:
+      return vote_code(value) | (scale > 0.0f ? e3m0_magnitude(size / scale) : 0u) << 1;
+  }
+  return 0;
+}
+
+inline float decode(Coarse coarse, std::uint32_t code, float scale) {
+  const float sign = (code & 1u) == 0 ? 1.0f : -1.0f;
+  switch (coarse) {
+    case Coarse::plain:
+      return float_of(code);
+    case Coarse::sign:
+      return sign * scale;
+    case Coarse::two_bit:
+      return sign * ((code & 2u) == 0 ? 0.75f : 1.5f) * scale;
+    case Coarse::e3m0: {
+      const std::uint32_t magnitude = code >> 1 & 7u;
+      if (magnitude == 0) return 0.0f;
+      return sign * scale * std::bit_cast<float>((120u + magnitude) << 23);  // 2^(magnitude - 7)
+    }
+  }
+  return 0.0f;
+}
+
+}  // namespace thinwire

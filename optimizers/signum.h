@@ -1,0 +1,62 @@
+// Signum with majority vote (Bernstein et al. 2018): one bit a parameter and step. Each site votes
+// with the sign of its own momentum m = b m + (1 - b) g; x = (1 - lr wd) x - lr sign(sum of votes).
+// A tie moves nothing. There is no error feedback: what the vote rounds away is gone.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "optimizers/arithmetic.h"
+#include "optimizers/tile_values.h"
+#include "thinwire/kernels.h"
+#include "thinwire/optimizer.h"
+
+namespace thinwire {
+
+class Signum final : public Optimizer {
+ public:
+  struct Options {
+    float momentum = 0.9f;  // b
+    float weight_decay = 0.1f;
+    float clip = 1.0f;  // of this site's gradient
+    int delay = 0;
+  };
+  explicit Signum(Options options) : options_(options) {}
+
+  std::string_view name() const override { return "signum"; }
+  Traits traits() const override {
+    return {.delay = options_.delay,
+            .suggested_lr = 1e-3f,
+            .states = {{"m", StateKind::own}},
+            .form = {.dense = false, .value_bits = 1, .scales = false}};
+  }
+  Update extract(const Step& step, Shard& shard) override {
+    const Floats m = shard.state("m");
+    kernels::scale_add(m, options_.momentum, shard.grad(),
+                       (1.0f - options_.momentum) * clip_factor(step.norm, options_.clip));
+    Update update{.picks = {.value_bits = 1}};
+    for (const Tile& tile : shard.tiles()) {
+      update.picks.counts.push_back(for_each_value(tile, [&](auto position, std::size_t at) {
+        update.picks.positions.push_back(position);
+        update.picks.codes.push_back(vote_code(m[at]));
+      }));
+    }
+    return update;
+  }
+  Update apply(const Step& step, Shard& shard, std::span<const Contribution> heard) override {
+    const Floats votes = shard.grad();  // used up
+    std::fill(votes.begin(), votes.end(), 0.0f);
+    for (const Contribution& one : heard) {
+      add_picks(shard, one.update.picks, votes,
+                [](std::uint32_t code, std::size_t) { return static_cast<float>(vote_of(code)); });
+    }
+    kernels::sign_step(shard.params(), 1.0f - step.lr * options_.weight_decay, step.lr, votes);
+    return {};
+  }
+
+ private:
+  Options options_;
+};
+
+}  // namespace thinwire

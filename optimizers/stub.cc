@@ -1,0 +1,5 @@
+#include "optimizers/catalog.h"
+namespace thinwire {
+
+void add_other_methods(OptimizerCatalog&) {}
+}  // namespace thinwire
