@@ -90,9 +90,8 @@ void add_factors(std::size_t length, Norms norms, bool turned, std::vector<float
     add_factors(length / 4, {norms.all, norms.all}, turned, factors);
     add_factors(length / 4, {norms.all, -norms.all}, turned, factors);
   } else {
-    add_products(
-        {.length = length, .inputs = length / 2, .first = 1, .step = 2, .turned = turned},
-        norms.all, norms.all, factors);
+    add_products({.length = length, .inputs = length / 2, .first = 1, .step = 2, .turned = turned},
+                 norms.all, norms.all, factors);
   }
   add_factors(length / 2, norms, turned, factors);
 }

@@ -1,5 +1,6 @@
 // The fast DCT down the columns of a tile and its transpose, once per SIMD target (see
-// combine-inl.h for the guard). Private to a site, hence with fused multiply-add where there is one.
+// combine-inl.h for the guard). Private to a site, hence with fused multiply-add where there is
+// one.
 #if defined(THINWIRE_KERNELS_COLUMNS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef THINWIRE_KERNELS_COLUMNS_INL_H
 #undef THINWIRE_KERNELS_COLUMNS_INL_H
