@@ -30,25 +30,35 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// 6 chains of multiplications, each feeding one of additions: enough to be busy all the time, and
-// few enough for 16 registers. They begin with different numbers, or the compiler would make them
-// one. Returns the number of operations.
+// 12 chains of a multiplication and an addition: enough to be busy all the time, and few enough for
+// 16 registers. They begin with different numbers, or the compiler would make them one. Returns the
+// number of operations.
 double MulAdds(const float* start, std::size_t rounds, float* result) {
-  const hn::CappedTag<float, 16> d;
-  const auto factor = hn::LoadU(d, start);
-  auto m0 = hn::LoadU(d, start + 1), m1 = hn::LoadU(d, start + 2), m2 = hn::LoadU(d, start + 3);
-  auto m3 = hn::LoadU(d, start + 4), m4 = hn::LoadU(d, start + 5), m5 = hn::LoadU(d, start + 6);
-  auto s0 = m0, s1 = m1, s2 = m2, s3 = m3, s4 = m4, s5 = m5;
-  for (std::size_t i = 0; i < rounds; ++i) {
-    s0 = hn::Add(s0, m0 = hn::Mul(m0, factor));
-    s1 = hn::Add(s1, m1 = hn::Mul(m1, factor));
-    s2 = hn::Add(s2, m2 = hn::Mul(m2, factor));
-    s3 = hn::Add(s3, m3 = hn::Mul(m3, factor));
-    s4 = hn::Add(s4, m4 = hn::Mul(m4, factor));
-    s5 = hn::Add(s5, m5 = hn::Mul(m5, factor));
+  const hn::CappedTag<float, 16> w;
+  const auto factor = hn::LoadU(w, start), term = hn::LoadU(w, start + 1);
+  const float* s = start + 2;
+  auto a = hn::LoadU(w, s), b = hn::LoadU(w, s + 1), c = hn::LoadU(w, s + 2);
+  auto d = hn::LoadU(w, s + 3), e = hn::LoadU(w, s + 4), f = hn::LoadU(w, s + 5);
+  auto g = hn::LoadU(w, s + 6), h = hn::LoadU(w, s + 7), i = hn::LoadU(w, s + 8);
+  auto j = hn::LoadU(w, s + 9), k = hn::LoadU(w, s + 10), l = hn::LoadU(w, s + 11);
+  for (std::size_t round = 0; round < rounds; ++round) {
+    a = hn::Add(hn::Mul(a, factor), term);
+    b = hn::Add(hn::Mul(b, factor), term);
+    c = hn::Add(hn::Mul(c, factor), term);
+    d = hn::Add(hn::Mul(d, factor), term);
+    e = hn::Add(hn::Mul(e, factor), term);
+    f = hn::Add(hn::Mul(f, factor), term);
+    g = hn::Add(hn::Mul(g, factor), term);
+    h = hn::Add(hn::Mul(h, factor), term);
+    i = hn::Add(hn::Mul(i, factor), term);
+    j = hn::Add(hn::Mul(j, factor), term);
+    k = hn::Add(hn::Mul(k, factor), term);
+    l = hn::Add(hn::Mul(l, factor), term);
   }
-  hn::StoreU(hn::Add(hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)), hn::Add(s4, s5)), d, result);
-  return 12.0 * static_cast<double>(rounds) * static_cast<double>(hn::Lanes(d));
+  const auto sum = hn::Add(hn::Add(hn::Add(a, b), hn::Add(c, d)), hn::Add(e, f));
+  const auto other = hn::Add(hn::Add(hn::Add(g, h), hn::Add(i, j)), hn::Add(k, l));
+  hn::StoreU(hn::Add(sum, other), w, result);
+  return 24.0 * static_cast<double>(rounds) * static_cast<double>(hn::Lanes(w));
 }
 
 }  // namespace HWY_NAMESPACE
@@ -139,7 +149,7 @@ double eigens(Size size, int rounds) {
 // Operations per second in registers.
 double register_limit(int rounds) {
   constexpr std::size_t kLoops = 1 << 20;
-  const std::vector<float> start(24, 1.0f);
+  const std::vector<float> start(32, 1.0f);
   float result[16];
   double operations = 0.0;
   const double fastest = seconds(

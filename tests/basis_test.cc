@@ -81,6 +81,42 @@ TEST(Basis, TheInverseUndoesTheTransformForEveryLength) {
   }
 }
 
+TEST(Basis, TheFastInverseIsTheInverseOnEveryTarget) {
+  constexpr float kUntouched = 77.0f;
+  for (Basis basis : kBases) {
+    for (const Tile& tile : sample_tiles()) {
+      const auto coefficients = normal_floats(tile.height * tile.width, 8);
+      const auto exact = exact_transform(basis, tile.height, tile.width, coefficients, true);
+      std::vector<double> expected(kSampleValues, kUntouched);
+      for (std::size_t i = 0; i <= tile.rows; ++i) {
+        const std::size_t count = i < tile.rows ? tile.cols : tile.tail;
+        for (std::size_t j = 0; j < count; ++j)
+          expected[tile.offset + i * tile.stride + j] = exact[i * tile.width + j];
+      }
+      for_each_target([&](const std::string& target) {
+        std::vector<float> values(kSampleValues, kUntouched);
+        kernels::inverse_fast(tile, coefficients, values, basis);
+        for (std::size_t i = 0; i < values.size(); ++i)
+          ASSERT_NEAR(values[i], expected[i], 2e-6) << target << " at " << i;
+      });
+    }
+  }
+}
+
+TEST(Basis, TheFastInverseUndoesTheTransformForEveryLength) {
+  for (Basis basis : kBases) {
+    for (std::size_t n = 1; n <= 64; ++n) {
+      const Tile tile = whole_tile(n, 65 - n);
+      const auto in = normal_floats(tile.height * tile.width, 9);
+      std::vector<float> coefficients(in.size());
+      std::vector<float> back(in.size());
+      kernels::transform(tile.height, tile.width, in, coefficients, basis);
+      kernels::inverse_fast(tile, coefficients, back, basis);
+      for (std::size_t i = 0; i < in.size(); ++i) ASSERT_NEAR(back[i], in[i], 4e-6) << n;
+    }
+  }
+}
+
 TEST(Basis, NoneKeepsTheBitsOfTheValues) {
   const auto in = normal_floats(61 * 33, 4);
   std::vector<float> coefficients(in.size());

@@ -72,6 +72,11 @@ inline void inverse_dct(std::size_t height, std::size_t width, ConstFloats in, F
 void fold(const Tile& tile, ConstFloats values, float decay, float scale, Floats residual,
           Basis basis = Basis::dct);
 
+// values[tile's valid values] = inverse of its height * width coefficients, several times as fast
+// as `inverse`, but not replicated: for what stays at a site.
+void inverse_fast(const Tile& tile, ConstFloats coefficients, Floats values,
+                  Basis basis = Basis::dct);
+
 // The k largest |coefficients|: larger magnitude first, then lower index; written as ascending
 // positions. Returns how many: min(k, number of coefficients that are not zero). All must be
 // finite. Room for k positions is needed; at most 4096 coefficients.

@@ -49,28 +49,37 @@ std::int32_t to_votes(double value) {
 }
 
 // cos(pi (2i+1) u / 2 length) for every input i < half or length and its outputs u = first, first +
-// step, ...: the factors of neighbouring outputs are neighbours.
+// step, ...: as many as inputs. The factors of neighbouring outputs are neighbours, or, turned,
+// those of neighbouring inputs.
 struct Products {
   std::size_t length = 0;
   std::size_t inputs = 0;
   std::size_t first = 0;
   std::size_t step = 1;
+  bool turned = false;
 };
 
 void add_products(Products p, double norm, double norm_of_zero, std::vector<float>& factors) {
-  for (std::size_t i = 0; i < p.inputs; ++i) {
-    for (std::size_t u = p.first; u < p.length; u += p.step) {
+  for (std::size_t row = 0; row < p.inputs; ++row) {
+    for (std::size_t column = 0; column < p.inputs; ++column) {
+      const std::size_t i = p.turned ? column : row;
+      const std::size_t u = p.first + p.step * (p.turned ? row : column);
       const double cosine = cos_of_quarters((2 * i + 1) * u, p.length);
       factors.push_back(static_cast<float>((u == 0 ? norm_of_zero : norm) * cosine));
     }
   }
 }
 
-// Mirrors transform_columns in dct.cc. All factors carry the norm of the whole transform.
-void add_factors(std::size_t length, double norm, double norm_of_zero,
-                 std::vector<float>& factors) {
+struct Norms {
+  double all = 0.0;
+  double zero = 0.0;  // of coefficient 0
+};
+
+// Mirrors columns-inl.h. All factors carry the norm of the whole transform.
+void add_factors(std::size_t length, Norms norms, bool turned, std::vector<float>& factors) {
   if (is_dense(length)) {
-    add_products({.length = length, .inputs = length}, norm, norm_of_zero, factors);
+    add_products({.length = length, .inputs = length, .turned = turned}, norms.all, norms.zero,
+                 factors);
     return;
   }
   if (splits(length)) {
@@ -78,13 +87,13 @@ void add_factors(std::size_t length, double norm, double norm_of_zero,
       factors.push_back(static_cast<float>(cos_of_quarters(angle, length)));
       factors.push_back(static_cast<float>(cos_of_quarters(length - angle, length)));
     }
-    add_factors(length / 4, norm, norm, factors);
-    add_factors(length / 4, norm, -norm, factors);
+    add_factors(length / 4, {norms.all, norms.all}, turned, factors);
+    add_factors(length / 4, {norms.all, -norms.all}, turned, factors);
   } else {
-    add_products({.length = length, .inputs = length / 2, .first = 1, .step = 2}, norm, norm,
-                 factors);
+    add_products({.length = length, .inputs = length / 2, .first = 1, .step = 2, .turned = turned},
+                 norms.all, norms.all, factors);
   }
-  add_factors(length / 2, norm, norm_of_zero, factors);
+  add_factors(length / 2, norms, turned, factors);
 }
 
 double entry(Basis basis, std::size_t n, std::size_t u, std::size_t i) {
@@ -104,7 +113,8 @@ Side make_side(Basis basis, std::size_t n) {
             .length = n,
             .rows = std::vector<float>(n * kSideMax),
             .votes = std::vector<std::int32_t>(n * kSideMax),
-            .forward = {}};
+            .forward = {},
+            .backward = {}};
   for (std::size_t u = 0; u < n; ++u) {
     for (std::size_t i = 0; i < n; ++i) {
       const double value = entry(basis, n, u, i);
@@ -112,7 +122,11 @@ Side make_side(Basis basis, std::size_t n) {
       made.votes[u * kSideMax + i] = to_votes(value);
     }
   }
-  if (basis == Basis::dct) add_factors(n, norm(n, 1), norm(n, 0), made.forward);
+  if (basis == Basis::dct) {
+    const Norms norms{.all = norm(n, 1), .zero = norm(n, 0)};
+    add_factors(n, norms, false, made.forward);
+    add_factors(n, norms, true, made.backward);
+  }
   return made;
 }
 

@@ -23,7 +23,8 @@ struct Side {
   std::size_t length = 0;           // n
   std::vector<float> rows;          // B[u][i] at u * kSideMax + i, zeros from i = n on
   std::vector<std::int32_t> votes;  // the same in Q14
-  std::vector<float> forward;  // dct: factors of the forward transform, in its recursion's order
+  std::vector<float> forward;   // dct: factors of the forward transform, in its recursion's order
+  std::vector<float> backward;  // the same for its transpose: products are turned
 };
 
 // The forward DCT halves a length again and again. Sums of mirrored inputs give the even

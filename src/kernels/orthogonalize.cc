@@ -3,14 +3,16 @@
 // that a product reads both its sides from front to back and a tile of its result is contiguous.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "src/kernels/orthogonalize.cc"
+#include <hwy/aligned_allocator.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
+#include <new>
 
 #include "src/kernels/combine-inl.h"
+#include "src/kernels/product-inl.h"
 #include "src/kernels/transpose-inl.h"
 #include "thinwire/error.h"
 #include "thinwire/kernels.h"
@@ -29,18 +31,24 @@ class Panels {
   Panels(std::size_t rows, std::size_t columns)
       : rows_((rows + kPanel - 1) / kPanel * kPanel),
         count_((columns + kPanel - 1) / kPanel),
-        values_(rows_ * count_ * kPanel) {}
+        values_(hwy::AllocateAligned<float>(std::max<std::size_t>(1, size()))) {
+    if (values_ == nullptr) throw std::bad_alloc();
+  }
+
+  void clear() { std::fill_n(values_.get(), size(), 0.0f); }  // until then values are arbitrary
 
   std::size_t rows() const { return rows_; }
   std::size_t count() const { return count_; }
-  float* panel(std::size_t j) { return values_.data() + j * rows_ * kPanel; }
+  float* panel(std::size_t j) { return values_.get() + j * rows_ * kPanel; }
   // 32 x 32 values, row by row.
   float* tile(std::size_t i, std::size_t j) { return panel(j) + i * kTile; }
 
  private:
+  std::size_t size() const { return rows_ * count_ * kPanel; }
+
   std::size_t rows_;
   std::size_t count_;  // of panels
-  std::vector<float> values_;
+  hwy::AlignedFreeUniquePtr<float[]> values_;
 };
 
 // Of a matrix X of m x n, m <= n.
@@ -61,19 +69,6 @@ struct NewtonSchulz {
 HWY_BEFORE_NAMESPACE();
 namespace thinwire::kernels {
 namespace HWY_NAMESPACE {
-
-// tile[i][j] = sum over k, ascending, of left[k][i] * right[k][j], of two panels of `terms` rows.
-HWY_INLINE void multiply(std::size_t terms, const float* left, const float* right, float* tile) {
-  combine<Plain>(Combination<float>{.count = terms,
-                                    .factors = left,
-                                    .factors_step = kPanel,
-                                    .terms = right,
-                                    .terms_step = kPanel,
-                                    .outputs = kPanel,
-                                    .sums = tile,
-                                    .sums_step = kPanel,
-                                    .columns = kPanel});
-}
 
 HWY_INLINE void transpose_tile(float* from, float* to) {
   transpose(kPanel, kPanel, {from, kPanel}, {to, kPanel});
@@ -96,6 +91,21 @@ HWY_INLINE void add_tile(float a, const float* HWY_RESTRICT x, float b, const fl
   for (std::size_t k = 0; k < kTile; k += hn::Lanes(d)) {
     const auto added = hn::Mul(y_factor, hn::LoadU(d, y + k));
     hn::StoreU(hn::Add(hn::Mul(x_factor, hn::LoadU(d, x + k)), added), d, out + k);
+  }
+}
+
+// What is given, still to be divided by its norm, and its transpose.
+void Begin(Panels& given, Panels& turned, float norm) {
+  const Lanes<float> d;
+  const auto divisor = hn::Set(d, norm);
+  for (std::size_t j = 0; j < given.count(); ++j) {
+    for (std::size_t i = 0; i < turned.count(); ++i) {
+      float* tile = given.tile(i, j);
+      for (std::size_t k = 0; k < kTile; k += hn::Lanes(d)) {
+        hn::StoreU(hn::Div(hn::LoadU(d, tile + k), divisor), d, tile + k);
+      }
+      transpose_tile(tile, turned.tile(j, i));
+    }
   }
 }
 
@@ -157,6 +167,7 @@ HWY_AFTER_NAMESPACE();
 namespace thinwire::kernels {
 namespace {
 
+HWY_EXPORT(Begin);
 HWY_EXPORT(Iterate);
 
 // Both ways between a row-major matrix and its panels.
@@ -171,16 +182,6 @@ void for_each_part(std::size_t rows, std::size_t columns, float* matrix, Panels&
   }
 }
 
-void transpose_panels(Panels& from, Panels& to) {
-  for (std::size_t j = 0; j < from.count(); ++j) {
-    for (std::size_t i = 0; i < to.count(); ++i) {
-      const float* in = from.tile(i, j);
-      float* out = to.tile(j, i);
-      for (std::size_t k = 0; k < kTile; ++k) out[k % kPanel * kPanel + k / kPanel] = in[k];
-    }
-  }
-}
-
 }  // namespace
 
 void orthogonalize(std::size_t rows, std::size_t cols, Floats matrix, int iterations) {
@@ -190,11 +191,11 @@ void orthogonalize(std::size_t rows, std::size_t cols, Floats matrix, int iterat
   NewtonSchulz state(std::min(rows, cols), std::max(rows, cols));
   Panels& given = tall ? state.transposed : state.x;
   Panels& turned = tall ? state.x : state.transposed;
-  for_each_part(rows, cols, matrix.data(), given,
-                [norm](const float* from, std::size_t count, float* to) {
-                  for (std::size_t k = 0; k < count; ++k) to[k] = from[k] / norm;
-                });
-  transpose_panels(given, turned);
+  if (rows % kPanel != 0 || cols % kPanel != 0) given.clear();
+  for_each_part(
+      rows, cols, matrix.data(), given,
+      [](const float* from, std::size_t count, float* to) { std::copy_n(from, count, to); });
+  HWY_DYNAMIC_DISPATCH(Begin)(given, turned, norm);
   HWY_DYNAMIC_DISPATCH(Iterate)(state, iterations);
   for_each_part(
       rows, cols, matrix.data(), given,
