@@ -78,6 +78,33 @@ TEST_F(CheckpointDir, OfWholeMatricesGoOnWithAnyNumberOfRanks) {
   EXPECT_EQ(rows.train(6, 12), whole);
 }
 
+// Says one value for the whole shard, a step before it is heard.
+class OneValue final : public Optimizer {
+ public:
+  std::string_view name() const override { return "one_value"; }
+  Traits traits() const override { return {.delay = 1}; }
+  Update extract(const Step&, Shard& shard) override { return {.dense = {shard.grad()[0]}}; }
+  Update apply(const Step& step, Shard& shard, std::span<const Contribution> heard) override {
+    for (const Contribution& one : heard) {
+      for (float& value : shard.params()) value -= step.lr * one.update.dense.at(0);
+    }
+    return {};
+  }
+};
+
+TEST_F(CheckpointDir, WithUpdatesThatCannotBeCutAnewNeedTheSameRanks) {
+  SavedRun two = run(2, 2);
+  two.other = [] { return std::make_unique<OneValue>(); };
+  const std::uint64_t whole = two.train(0, 12);
+  two.train(0, 6, 6);
+  const FoundCheckpoint found = newest_checkpoint(dir());
+  ASSERT_TRUE(found.checkpoint);
+  two.checkpoint = &*found.checkpoint;
+  EXPECT_EQ(two.train(6, 12), whole);
+  two.ranks = 3;
+  EXPECT_THROW(two.train(6, 12), UsageError);
+}
+
 // What is cut between rows of tiles, of many ranks, is read by parts of whole blocks.
 TEST_F(CheckpointDir, OfRowsOfTilesAreReadInWholeBlocks) {
   const std::uint64_t whole = run(2, 4).train(0, 7);

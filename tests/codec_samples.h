@@ -73,8 +73,10 @@ inline Sample random_sample(Rng& rng) {
   for (auto& tile : sample.tiles) tile = kSizes[below(rng, std::size(kSizes))];
   sample.floats = below(rng, 300);
   const std::uint32_t form = below(rng, 8);
+  const std::size_t values =
+      below(rng, 3) == 0 ? below(rng, 300) % (sample.floats + 1) : sample.floats;
   if (form & 1)
-    for (std::size_t i = 0; i < sample.floats; ++i)
+    for (std::size_t i = 0; i < values; ++i)
       sample.update.dense.push_back(form & 2 ? random_float(rng) : 0.25f);
   std::vector<std::uint16_t> counts;
   const std::uint32_t usual = 1 + below(rng, 40);

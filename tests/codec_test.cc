@@ -242,6 +242,28 @@ TEST(Codec, RefusesACompressedLengthOf2ToThe63) {
   EXPECT_FALSE(decode(bytes, {100, {}}));
 }
 
+// Only where there are fewer than floats is their number given, and then it is below that.
+TEST(Codec, HasOneWayToSayHowManyDenseValuesThereAre) {
+  Update update;
+  update.dense = {1.0f, 2.0f};
+  const Bytes fewer = encode(update, {3, {}});
+  const Bytes whole = encode(update, {2, {}});
+  EXPECT_EQ(fewer.size(), whole.size() + 8);
+  EXPECT_EQ(*decode(fewer, {3, {}}), update);
+  EXPECT_EQ(*decode(fewer, {1000, {}}), update);
+  EXPECT_FALSE(decode(fewer, {2, {}}));
+  EXPECT_FALSE(decode(fewer, {1, {}}));
+  EXPECT_FALSE(decode(whole, {3, {}}));
+  for (const int count : {0, 1, 3, 255}) {
+    Bytes other = fewer;
+    other[1] = static_cast<std::byte>(count);
+    EXPECT_FALSE(decode(other, {300, {}})) << count;
+  }
+  EXPECT_FALSE(decode(ByteView(fewer).first(5), {3, {}}));
+  Bytes no_dense{std::byte{0x80}};
+  EXPECT_FALSE(decode(no_dense, {3, {}}));
+}
+
 TEST(Codec, RefusesDenseValuesOfAnotherZstd) {
   Update update;
   update.dense.assign(100, 1.0f);
@@ -280,7 +302,7 @@ TEST(CodecDeathTest, WillNotEncodeWhatDoesNotFit) {
     spoil(update);
     EXPECT_DEATH(encode(update, shape), "broken promise");
   };
-  expect_abort([](Update& u) { u.dense = {1.0f}; });
+  expect_abort([](Update& u) { u.dense.assign(4, 1.0f); });
   expect_abort([](Update& u) { u.picks.positions = {4, 4, 0}; });
   expect_abort([](Update& u) { u.picks.positions = {4, 8, 0}; });
   expect_abort([](Update& u) { u.picks.counts = {2}; });

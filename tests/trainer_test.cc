@@ -157,41 +157,6 @@ TEST(Trainer, RefusesPartsThatDoNotFit) {
   EXPECT_THROW(Trainer(model, world.near(0, 0), adamw, reduce, bad), UsageError);
 }
 
-// A method with two phases: first says 1, then the sum of what it heard; the second phase is heard
-// in the same step.
-class TwoPhases final : public Optimizer {
- public:
-  std::string_view name() const override { return "two_phases"; }
-  Traits traits() const override { return {}; }
-  Update extract(const Step&, Shard& shard) override {
-    first_ = true;
-    return {.dense = std::vector<float>(shard.params().size(), 1.0f)};
-  }
-  Update apply(const Step&, Shard& shard, std::span<const Contribution> heard) override {
-    float sum = 0.0f;
-    for (const Contribution& one : heard) sum += one.update.dense[0];
-    if (std::exchange(first_, false)) {
-      return {.dense = std::vector<float>(shard.params().size(), sum)};
-    }
-    for (float& value : shard.params()) value = sum;
-    return {};
-  }
-
- private:
-  bool first_ = false;
-};
-
-TEST(Trainer, ANonEmptyAnswerOpensASecondPhaseOfTheSameRound) {
-  SiteRunOptions run;
-  run.world = {.sites = 3};
-  run.steps = 4;
-  run.optimizer = [] { return std::make_unique<TwoPhases>(); };
-  run.at_end = [](Trainer& trainer, int, int) {
-    for (float value : trainer.shard().params()) EXPECT_EQ(value, 9.0f);
-  };
-  run_sites(run);
-}
-
 // Says who it heard; used to see which rounds are applied when.
 class Ages final : public Optimizer {
  public:

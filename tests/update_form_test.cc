@@ -29,9 +29,8 @@ struct Outcome {
   std::vector<std::string> complaints;
 };
 
-Outcome hear(const Update& other) {
+Outcome hear(const Update& other, const Dialect& words = dialect()) {
   LoopbackWorld world({.sites = 2});
-  const Dialect words = dialect();
   const Shape shape{words.floats, words.tile_coefficients};
   const Round round{1, 0, 0};
   const Header header{words.agreement, round, 1, 0, 0};
@@ -75,6 +74,18 @@ TEST(UpdateForm, AnUpdateOfAnotherFormIsRefused) {
     ASSERT_EQ(outcome.complaints.size(), 1u);
     EXPECT_NE(outcome.complaints[0].find(word), std::string::npos) << outcome.complaints[0];
   }
+}
+
+TEST(UpdateForm, FewerDenseValuesThanFloatsAreHeardWhereTheMethodIsReadyForThem) {
+  Dialect words = dialect();
+  words.form = {};
+  EXPECT_EQ(hear({.dense = {1.0f, 2.0f}}, words).heard.contributions.size(), 2u);
+  words.form.dense_whole = true;
+  EXPECT_EQ(hear({.dense = std::vector<float>(6, 1.0f)}, words).heard.contributions.size(), 2u);
+  const Outcome outcome = hear({.dense = {1.0f, 2.0f}}, words);
+  EXPECT_EQ(outcome.heard.contributions.size(), 1u);
+  ASSERT_EQ(outcome.complaints.size(), 1u);
+  EXPECT_NE(outcome.complaints[0].find("2 dense values, expected 6"), std::string::npos);
 }
 
 }  // namespace

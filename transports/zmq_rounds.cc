@@ -96,7 +96,8 @@ bool SiteRounds::missed(const Slot& slot) const {
   const Entry* entry = find(slot);
   if (entry && entry->parts[slot.part].closed) return !entry->parts[slot.part].included;
   if (entry && entry->parts[slot.part].own) return false;
-  return slot.round.phase == 0 && slot.round.number < course(slot.kind).open;
+  // Of the last round that is known to be closed a later phase may still be open.
+  return slot.round.number + (slot.round.phase == 0 ? 0 : 1) < course(slot.kind).open;
 }
 
 std::vector<SharedFrame> SiteRounds::all_frames(const Part& part, Kind kind) const {

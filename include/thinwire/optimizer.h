@@ -34,7 +34,8 @@ struct Traits {
   Meeting meeting = Meeting::gather;
   bool whole_matrices = false;  // each block lies in one shard (orthogonalisation, low rank)
   int delay = 0;                // steps between extract and the apply that hears it
-  float suggested_lr = 1e-3f;   // peak learning rate that suits small models, where none is given
+  int phases = 1;              // exchanges in a step, the same at all sites; more: gather, no delay
+  float suggested_lr = 1e-3f;  // peak learning rate that suits small models, where none is given
   std::vector<StateSpec> states = {};
   UpdateForm form = {};  // of its updates; what comes from outside is judged by it
 };
@@ -51,8 +52,8 @@ class Optimizer {
   virtual Update extract(const Step& step, Shard& shard) = 0;
 
   // Moves the parameters by what was heard, in site order, own update included; `heard` is empty
-  // when nobody spoke. A non-empty return opens another phase of the same round (PowerSGD): it is
-  // exchanged without delay and apply is called again with the replies.
+  // when nobody spoke. Called in each phase of the step (step.phase); what it returns, perhaps
+  // nothing, is said in the next one (PowerSGD), and in the last phase it is empty.
   virtual Update apply(const Step& step, Shard& shard, std::span<const Contribution> heard) = 0;
 
   // The round of step `said` closed without us: what was said is owed again. Nothing is unheard

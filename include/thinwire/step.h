@@ -10,6 +10,7 @@ struct Step {
   float lr = 0.0f;          // of this step, from the schedule
   int age = 0;              // how many steps ago the updates that apply hears were extracted
   int sites = 1;            // members of the run
+  int phase = 0;            // in apply and take_back: 0 .. Traits::phases - 1
   int micro = 0;            // for the model: which of the step's micro-batches,
   int micros = 1;           // and how many there are; the optimizer sees 0 of 1
   // Global L2 norm over all shards of the site. In extract: of the site's mean gradient (it differs

@@ -27,7 +27,9 @@ struct Picks {
 };
 
 struct Update {
-  std::vector<float> dense = {};  // one value per float of the shard, or none
+  // One value per float of the shard, or none. Where updates are gathered, fewer are allowed: what
+  // they mean is the method's affair (a low rank factor).
+  std::vector<float> dense = {};
   Picks picks = {};
 
   // Nothing to say: no dense values and no chosen coefficient.
@@ -42,6 +44,9 @@ struct UpdateForm {
   int value_bits = 0;                   // of the codes; 0: any width
   std::uint16_t picks_a_tile = 0xffff;  // at most
   bool scales = true;                   // may there be scales?
+  // Are dense values always one per float of the shard? Else a method that hears another number of
+  // them than it expects must be ready for it.
+  bool dense_whole = false;
 };
 
 // The dense update that says these values, with room for what an all-reduce adds: 1 + 5 floats a

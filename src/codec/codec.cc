@@ -18,7 +18,7 @@ constexpr unsigned kHasPicks = 0x08;
 constexpr unsigned kHasScales = 0x10;
 constexpr unsigned kHasDense = 0x20;
 constexpr unsigned kDenseCompressed = 0x40;
-constexpr unsigned kUnused = 0x80;
+constexpr unsigned kFewerDense = 0x80;  // than the shard has floats: their number is given
 constexpr unsigned kWidthMax = 5;
 
 bool all_finite(ConstFloats values) {
@@ -62,7 +62,13 @@ Result<Update> decode_sections(Reader& bytes, const Shape& shape, unsigned form)
   update.picks.value_bits = 1 << (form & kWidthMask);
   if (form & kHasDense) {
     if (shape.floats == 0) return Decoded::refuse("dense values for a shard without floats");
-    auto dense = take_dense(bytes, shape.floats, form & kDenseCompressed);
+    std::uint64_t count = shape.floats;
+    if (form & kFewerDense) {
+      if (!bytes.take(count)) return Decoded::refuse("ends within its dense values");
+      if (count == 0 || count >= shape.floats)
+        return Decoded::refuse("a number of dense values that is not below that of floats");
+    }
+    auto dense = take_dense(bytes, static_cast<std::size_t>(count), (form & kDenseCompressed) != 0);
     if (!dense) return Decoded::refuse(dense.why());
     update.dense = std::move(*dense);
   }
@@ -82,13 +88,17 @@ Result<Update> decode_sections(Reader& bytes, const Shape& shape, unsigned form)
 Bytes encode(const Update& update, const Shape& shape) {
   check_shape(shape);
   check_picks(update.picks, shape.tile_coefficients);
-  TW_CHECK(update.dense.empty() || update.dense.size() == shape.floats);
+  TW_CHECK(update.dense.size() <= shape.floats);
 
   auto form =
       static_cast<unsigned>(std::countr_zero(static_cast<unsigned>(update.picks.value_bits)));
   Bytes out(1);
   if (!update.dense.empty()) {
     form |= kHasDense;
+    if (update.dense.size() < shape.floats) {
+      form |= kFewerDense;
+      put_le(out, std::uint64_t{update.dense.size()});
+    }
     if (append_dense(out, update.dense)) form |= kDenseCompressed;
   }
   if (!update.picks.counts.empty()) {
@@ -106,8 +116,8 @@ Result<Update> decode(ByteView bytes, const Shape& shape) {
   Reader reader(bytes);
   std::uint8_t form = 0;
   if (!reader.take(form)) return Decoded::refuse("no bytes: even an empty update has one");
-  if ((form & kUnused) || (form & kWidthMask) > kWidthMax ||
-      ((form & kDenseCompressed) && !(form & kHasDense)) ||
+  if ((form & kWidthMask) > kWidthMax ||
+      ((form & (kDenseCompressed | kFewerDense)) && !(form & kHasDense)) ||
       ((form & kHasScales) && !(form & kHasPicks)))
     return Decoded::refuse("unknown form of update");
   return decode_sections(reader, shape, form);

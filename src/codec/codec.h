@@ -16,11 +16,11 @@ inline constexpr std::uint32_t kTileCoefficientsMax = 65535;
 
 // What sender and receiver know of a shard beforehand, and therefore never say.
 struct Shape {
-  std::size_t floats = 0;                            // of the shard: the length of a dense update
+  std::size_t floats = 0;  // of the shard: the most values of a dense update
   std::span<const std::uint32_t> tile_coefficients;  // of each tile, at most kTileCoefficientsMax
 };
 
-// `update` must fit the shape: dense is empty or has `floats` values; counts is empty or has one
+// `update` must fit the shape: dense has at most `floats` values; counts is empty or has one
 // entry a tile; positions strictly ascend within their tile; codes fit in value_bits; scales are
 // finite and none, or one for each tile with counts > 0. What does not fit is a broken promise
 // (TW_CHECK).

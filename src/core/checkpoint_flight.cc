@@ -21,12 +21,6 @@ std::vector<std::uint32_t> tile_coefficients(const std::vector<PartRow>& rows) {
   return sizes;
 }
 
-std::size_t floats_of(const std::vector<PartRow>& rows) {
-  std::size_t floats = 0;
-  for (const PartRow& row : rows) floats += row.floats;
-  return floats;
-}
-
 // Floats go through text as their bits.
 json about(const InFlight& one) {
   return {{"step", one.step.index},
@@ -107,7 +101,7 @@ std::vector<SavedFlight> save_flights(const Layout& layout, PartOf part,
   std::vector<SavedFlight> saved;
   for (const InFlight& one : in_flight) {
     saved.push_back({std::string(kPrefix) + std::to_string(one.step.index), about(one).dump(),
-                     encode(one.update, {floats_of(rows), tiles})});
+                     encode(one.update, {part_floats(layout, part), tiles})});
   }
   return saved;
 }
@@ -128,7 +122,7 @@ Result<std::vector<InFlight>> load_flights(const Layout& layout, PartOf part,
       InFlight one = from_about(about);
       Bytes bytes(entry.bytes);
       file.read(entry, 0, bytes);
-      Result<Update> update = decode(bytes, {floats_of(rows), tiles});
+      Result<Update> update = decode(bytes, {part_floats(layout, part), tiles});
       if (!update) return Flights::refuse(where + update.why());
       one.update = std::move(*update);
       flights.push_back(std::move(one));

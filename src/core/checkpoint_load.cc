@@ -81,10 +81,19 @@ std::vector<InFlight> Checkpoint::Body::flights(int site, PartOf part,
   for (int rank = 0; rank < manifest_.ranks; ++rank) {
     Result<std::vector<InFlight>> one = load_flights(layout_, part_of(rank), file(site, rank));
     if (!one) throw Error(one.why());
+    const std::size_t floats = part_floats(layout_, part_of(rank));
     for (const InFlight& flight : *one) {
-      std::string why = misfit(flight.update, form);
+      std::string why = misfit(flight.update, form, floats);
       if (why.empty() && !finite_floats(flight.update)) why = "values that are not finite";
       if (!why.empty()) throw Error(path_.string() + ": an update in flight holds " + why);
+    }
+    for (const InFlight& flight : *one) {
+      const bool fewer = !flight.update.dense.empty() && flight.update.dense.size() != floats;
+      if (fewer && part != part_of(part.rank)) {
+        throw UsageError(path_.string() + " holds updates in flight that only " +
+                         std::to_string(manifest_.ranks) +
+                         " ranks a site can go on with; start as many");
+      }
     }
     by_rank.push_back(std::move(*one));
   }

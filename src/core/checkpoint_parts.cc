@@ -115,4 +115,13 @@ std::vector<PartRow> part_rows(const Layout& layout, PartOf part) {
   return rows;
 }
 
+std::size_t part_floats(const Layout& layout, PartOf part) {
+  std::size_t floats = 0;
+  for (int unit = 0; unit < layout.units(); ++unit) {
+    const Range range = range_of(layout, unit, part);
+    floats += range.end - range.begin;
+  }
+  return floats;
+}
+
 }  // namespace thinwire

@@ -47,5 +47,6 @@ struct PartRow {
   std::size_t tile_size = 0;  // coefficients of a tile
 };
 std::vector<PartRow> part_rows(const Layout& layout, PartOf part);
+std::size_t part_floats(const Layout& layout, PartOf part);  // of its params()
 
 }  // namespace thinwire

@@ -5,6 +5,11 @@
 #include "thinwire/error.h"
 
 namespace thinwire {
+namespace {
+
+constexpr int kPhasesMax = 64;  // far below the phases of a repair
+
+}  // namespace
 
 int parts_of(const Collective& near, const SiteOptions& site) {
   return site.sharding == Sharding::none ? 1 : near.size();
@@ -14,6 +19,16 @@ void check_fit(const Traits& traits, const Optimizer& optimizer, const Sync& syn
                const Collective& near, const TrainerOptions& options) {
   const std::string name(optimizer.name());
   const int sites = options.sites;
+  if (traits.phases < 1 || traits.phases > kPhasesMax) {
+    throw UsageError(name + " has " + std::to_string(traits.phases) + " phases; from 1 to " +
+                     std::to_string(kPhasesMax) + " are possible");
+  }
+  // The later phases would wait for this step's own round, and the delay would hide nothing.
+  if (traits.phases > 1 && (traits.delay > 0 || traits.meeting == Meeting::reduce)) {
+    throw UsageError(name +
+                     " has several phases, which need gathered updates and delay 0; give it "
+                     "one phase or these");
+  }
   if (options.site.sharding == Sharding::none && near.size() > 1 && sites > 1) {
     // Every rank would tell the other sites the same.
     throw UsageError(

@@ -82,7 +82,7 @@ Result<Judged> judge(const SiteFrame& frame, const Round& round, const Dialect& 
   Result<Update> update = decode(opened->payload, {dialect.floats, dialect.tile_coefficients});
   if (!update) return Result<Judged>::refuse(update.why());
   if (!finite_floats(*update)) return Result<Judged>::refuse("its values are not finite");
-  if (std::string why = misfit(*update, dialect.form); !why.empty()) {
+  if (std::string why = misfit(*update, dialect.form, dialect.floats); !why.empty()) {
     return Result<Judged>::refuse(std::move(why));
   }
   return Judged{opened->header.state_hash, std::move(*update)};
@@ -159,7 +159,7 @@ Heard DelayedSync::exchange(const Step& step, int phase, std::uint64_t state_has
   const Round round = round_of(step, phase);
   InFlight said{step, state_hash, std::move(mine)};
   if (phase > 0) {
-    post(round, state_hash, coded(said.update));
+    if (!far_.missed(round)) post(round, state_hash, coded(said.update));
     return collect(round, said);
   }
   // In flight from here on, also if the link is gone: the optimizer owes it no more.

@@ -102,7 +102,7 @@ class Trainer::Body {
   void clip(double norm);
   Update extract(Step step, StepReport& report);
   std::string objection(const Step& step, float loss);
-  Heard exchange(const Step& step, int phase, Update mine, StepReport& report);
+  Heard exchange(const Step& step, Update mine, StepReport& report);
   void repair(const Step& step, const Heard& heard);
   Update apply(Step step, const Heard& heard, StepReport& report);
 };
@@ -196,13 +196,13 @@ StepReport Trainer::Body::one_step() {
   const double cpu = thread_cpu_s();
   Update said = compute(step, report);
 
-  // A method with several phases answers until nothing is left to say; one phase is the rule. The
-  // first phase is always exchanged, even with nothing to say: others count on hearing from
+  // Every phase is exchanged by every site, even with nothing to say: others count on hearing from
   // everyone.
-  for (int phase = 0; phase == 0 || !said.empty(); ++phase) {
-    const Heard heard = exchange(step, phase, std::move(said), report);
+  for (step.phase = 0; step.phase < traits_.phases; ++step.phase) {
+    const Heard heard = exchange(step, std::move(said), report);
     said = timeline_.in(Phase::apply, [&] { return apply(step, heard, report); });
   }
+  TW_CHECK(said.empty());  // nobody would hear what the last phase says
   report.compute_s = thread_cpu_s() - cpu;
   report.times = timeline_.end_step();
   applying_ = spoken_ = false;
@@ -304,7 +304,7 @@ std::string Trainer::Body::objection(const Step& step, float loss) {
   throw Spike("step " + std::to_string(step.index) + ": " + why, step.index);
 }
 
-Heard Trainer::Body::exchange(const Step& step, int phase, Update mine, StepReport& report) {
+Heard Trainer::Body::exchange(const Step& step, Update mine, StepReport& report) {
   Heard heard;
   if (traits_.meeting == Meeting::nothing) {
     if (!mine.empty()) heard.contributions.push_back({0, std::move(mine)});
@@ -313,13 +313,13 @@ Heard Trainer::Body::exchange(const Step& step, int phase, Update mine, StepRepo
   const double wall = wall_s();
   const std::uint64_t state = shard_hash(shard_);
   heard = timeline_.in(Phase::exchange, [&] {
-    if (phase == 0 && spoken_) return sync_.hear(step);
-    if (phase == 0 && report.caught_up) return sync_.listen(step, state);
-    return sync_.exchange(step, phase, state, std::move(mine));
+    if (step.phase == 0 && spoken_) return sync_.hear(step);
+    if (step.phase == 0 && report.caught_up) return sync_.listen(step, state);
+    return sync_.exchange(step, step.phase, state, std::move(mine));
   });
   applying_ = true;
   for (const std::string& complaint : sync_.take_complaints()) log_warn(complaint);
-  if (phase == 0) repair(step, heard);
+  if (step.phase == 0) repair(step, heard);
   report.exchange_s += wall_s() - wall;
   return heard;
 }
@@ -347,8 +347,10 @@ Update Trainer::Body::apply(Step step, const Heard& heard, StepReport& report) {
     optimizer_.take_back(unheard.said, shard_, unheard.update);
   }
   step.age = heard.age;
-  report.heard = static_cast<int>(heard.contributions.size());
-  report.diverged = heard.diverged;
+  if (step.phase == 0) {
+    report.heard = static_cast<int>(heard.contributions.size());
+    report.diverged = heard.diverged;
+  }
   std::span<const Contribution> contributions = heard.contributions;
   step.norm = 0.0;
   if (traits_.meeting == Meeting::reduce) {
