@@ -174,7 +174,7 @@ double worst_difference(const Trained& a, const Trained& b) {
 // whose bits depend on ranks or strategy.
 ordered_json full_vs_none() {
   const auto adamw = [] { return std::make_unique<Adamw>(Adamw::Options{}); };
-  const auto distro = [] { return std::make_unique<Demo>(distro(1)); };
+  const auto distro = [] { return std::make_unique<Demo>(thinwire::distro(1)); };
   const double of_adamw = worst_difference(train(adamw, 1, Sharding::none, true),
                                            train(adamw, 4, Sharding::full, true));
   // Votes are signs: what rounding decides of a vote is a whole step, so this is told, not judged.

@@ -237,7 +237,6 @@ double Demo::decode_owed(const Step& step, Shard& shard, std::size_t index, Floa
   const Tile& tile = shard.tiles()[index];
   const Floats of_tile = coefficients(tile, shard.state("residual"));
   std::array<float, kTileValues> owed;
-  std::array<float, kTileValues> values;
   std::copy(of_tile.begin(), of_tile.end(), owed.begin());
   for (int ago = 1; ago <= options_.delay && step.index >= static_cast<std::uint64_t>(ago); ++ago) {
     const Slot said = slot(shard.state("sent"), index, step.index - ago);
@@ -247,13 +246,7 @@ double Demo::decode_owed(const Step& step, Shard& shard, std::size_t index, Floa
       }
     }
   }
-  kernels::inverse(tile.height, tile.width, Floats(owed).first(of_tile.size()),
-                   Floats(values).first(of_tile.size()), options_.basis);
-  for (std::size_t row = 0; row < tile.rows + (tile.tail > 0 ? 1 : 0); ++row) {
-    const std::size_t cols = row < tile.rows ? tile.cols : tile.tail;
-    std::copy_n(values.begin() + row * tile.width, cols,
-                z.begin() + tile.offset + row * tile.stride);
-  }
+  kernels::inverse_fast(tile, ConstFloats(owed).first(of_tile.size()), z, options_.basis);
   return options_.follow == Follow::rms ? sum_squares(tile, z) : 0.0;
 }
 

@@ -148,7 +148,7 @@ TEST_F(CliRun, TrainsWithOneMethod) {
   words[0] = "train";
   const Json result = summary(words);
   ASSERT_EQ(result.size(), 1u);
-  EXPECT_EQ(result[0]["settings"], "momentum=0.9 lr=0.05");
+  EXPECT_EQ(result[0]["settings"], "clip=0 momentum=0.9 weight_decay=0 lr=0.05");
 }
 
 TEST_F(CliRun, TrainsOneParameterAlone) {
