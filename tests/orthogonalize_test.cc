@@ -168,7 +168,7 @@ TEST(Orthogonalize, RoundsEveryOperationInAscendingOrderOnEveryTarget) {
     const auto expected = bits_of(by_hand(x, 5).values);
     for_each_target([&](const std::string& target) {
       EXPECT_EQ(bits_of(orthogonalized(x).values), expected)
-          << target << " " << rows << " x " << cols;
+          << target << " " << x.rows << " x " << x.cols;
     });
   }
 }
