@@ -193,7 +193,9 @@ void Demo::follow(const Shard& shard, const Piece& piece, Floats x, Floats z, co
   }
   if (options_.follow != Follow::rms) return;
   const double rms = std::sqrt(squares / static_cast<double>(piece.size));
-  const double rate = pace.rate * (block.hidden ? options_.matrix_rate : 1.0f);
+  const double rate = pace.rate * (block.hidden  ? options_.matrix_rate
+                                   : block.table ? options_.table_rate
+                                                 : options_.vector_rate);
   kernels::scale_add(part(x, piece), pace.keep, part(z, piece),
                      rms > 0.0 ? static_cast<float>(-rate / rms) : 0.0f);
 }

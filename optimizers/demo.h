@@ -9,8 +9,8 @@
 //
 //   apply:    Q[j] = mean over the sites that said j (or sum / sites);  z = inverse T(Q)
 //             x = (1 - lr wd) x - lr sign(z)                 sign
-//                                 lr z / rms(z)              rms, over a block; matrix_rate for
-//                                                            hidden matrices
+//                                 lr z / rms(z)              rms, over a block, times the rate
+//                                                            of its kind
 //                                 z                          linear (lr z without rate_inside)
 //             clip_to_median: first what each site said of the tile is scaled down to the median
 //             of the sites' norms
@@ -52,7 +52,9 @@ class Demo final : public Optimizer {
     std::shared_ptr<const Rule> signal = nullptr;  // none: the gradient itself
     bool rate_inside = true;
     Follow follow = Follow::sign;
-    float matrix_rate = 0.5f;  // with rms: of hidden matrices, against the rest
+    float matrix_rate = 0.5f;  // with rms, against lr: of hidden matrices,
+    float table_rate = 1.0f;   // of tables,
+    float vector_rate = 1.0f;  // and of vectors
     kernels::Basis basis = kernels::Basis::dct;
     Combine combine = Combine::senders;
     bool clip_to_median = false;  // what a site said of a tile, to the median norm; bits = 32

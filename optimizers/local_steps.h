@@ -60,7 +60,7 @@ class LocalSteps final : public Optimizer {
 
   std::string_view name() const override { return options_.name; }
   Traits traits() const override;
-  bool speaks(const Step& step) const;
+  bool speaks(const Step& step) const override;
   Update extract(const Step& step, Shard& shard) override;
   Update apply(const Step& step, Shard& shard, std::span<const Contribution> heard) override;
   void take_back(const Step& said, Shard& shard, const Update& unheard) override;

@@ -24,6 +24,8 @@ inline Demo::Options mural(int delay) {
           .weight_decay = 0.1f,
           .rate_inside = false,
           .follow = Follow::rms,
+          .table_rate = 0.5f,
+          .vector_rate = 0.2f,
           .combine = Combine::sites,
           .delay = delay,
           .look_ahead = mural_look_ahead(delay)};

@@ -50,7 +50,9 @@ std::unique_ptr<Optimizer> make(Settings& settings, Demo::Options options,
   options.weight_decay = read_number(settings, "weight_decay", options.weight_decay, 0.0, 10.0);
   options.clip = read_number(settings, "clip", options.clip, 0.0, 1e9);
   options.rate_inside = settings.flag("rate_inside", options.rate_inside);
-  options.matrix_rate = read_number(settings, "matrix_rate", options.matrix_rate, 1e-6, 1e6);
+  options.matrix_rate = read_number(settings, "matrix_rate", options.matrix_rate, 0.0, 1e6);
+  options.table_rate = read_number(settings, "table_rate", options.table_rate, 0.0, 1e6);
+  options.vector_rate = read_number(settings, "vector_rate", options.vector_rate, 0.0, 1e6);
   options.clip_to_median = settings.integer("clip_to_median", 0, 0, 1) != 0;
   options.look_ahead = read_number(settings, "look_ahead", options.look_ahead, 0.0, 100.0);
   return std::make_unique<Demo>(options);

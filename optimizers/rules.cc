@@ -41,7 +41,7 @@ struct Reader {
   MuonRule::Options muon(const RuleDefaults& defaults) const {
     MuonRule::Options options;
     options.momentum = momentum(defaults.momentum);
-    options.matrix_rate = number("matrix_rate", options.matrix_rate, 1e-6, 1e6);
+    options.matrix_rate = number("matrix_rate", options.matrix_rate, 0.0, 1e6);
     options.rest = adamw(defaults);
     return options;
   }

@@ -26,6 +26,7 @@ std::map<std::string, std::string> for_a_short_run(const std::string& name) {
   Settings settings(name);
   optimizer_catalog().make(name, settings);
   if (settings.resolved().contains("h")) return {{"h", "2"}};
+  if (name == "onebit_adam") return {{"warmup", "6"}};
   if (name == "topk") return {{"clip", "0"}, {"k", "410"}};
   return {};
 }
@@ -46,6 +47,8 @@ std::vector<Method> methods() {
       {"topk",
        {{"clip", "0"}, {"delay", "2"}, {"k", "800"}, {"signal", "sgd"}, {"momentum", "0.3"}}});
   all.push_back({"signum", {{"delay", "1"}}});
+  all.push_back({"onebit_adam", {{"delay", "2"}, {"warmup", "0"}}});
+  all.push_back({"powersgd", {{"rank", "40"}, {"min_saving", "0"}, {"rule", "adamw"}}});
   all.push_back({"diloco", {{"h", "1"}, {"outer", "adamw"}, {"outer_lr", "0.01"}}});
   all.push_back({"mural_local", {{"h", "4"}, {"delay", "2"}}});
   all.push_back({"streaming_diloco", {{"h", "4"}, {"delay", "1"}, {"merge", "drift"}}});
@@ -75,10 +78,11 @@ class OptimizerSuite : public testing::TestWithParam<Method> {
     Settings settings(GetParam().name, GetParam().settings);
     return optimizer_catalog().make(GetParam().name, settings);
   }
-  // For models of one unit, which cannot be taken in turn.
+  // For models of one unit, which cannot be taken in turn, and of low rank.
   static std::unique_ptr<Optimizer> make_for_one_unit() {
     Method method = GetParam();
     if (method.name == "streaming_diloco") method.settings["fragments"] = "1";
+    if (method.name == "powersgd") method.settings["rank"] = "1";
     Settings settings(method.name, method.settings);
     return optimizer_catalog().make(method.name, settings);
   }

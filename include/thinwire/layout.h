@@ -57,7 +57,8 @@ struct Block {
   std::size_t size = 0;
   std::size_t tile_height = 0;  // <= kTileSide
   std::size_t tile_width = 0;   // <= kTileSide
-  bool hidden = false;          // a matrix between activations: neither a table nor a vector
+  bool hidden = false;          // a matrix between activations
+  bool table = false;           // of rows or classes; a block of vectors is neither
 
   std::size_t grid_rows() const { return (rows + tile_height - 1) / tile_height; }
   std::size_t grid_cols() const { return (cols + tile_width - 1) / tile_width; }

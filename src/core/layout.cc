@@ -39,6 +39,7 @@ Block matrix_block(const ParameterSpec& parameter, std::size_t size, Chunking ch
   block.name = parameter.name;
   block.size = size;
   block.hidden = !parameter.table;
+  block.table = parameter.table;
   const std::vector<std::size_t>& shape = parameter.shape;
   if (chunking == Chunking::padded) {
     block.rows = shape[0];

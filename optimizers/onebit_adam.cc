@@ -1,0 +1,118 @@
+#include "optimizers/onebit_adam.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "optimizers/arithmetic.h"
+#include "optimizers/coarse.h"
+#include "optimizers/tile_values.h"
+#include "thinwire/kernels.h"
+
+namespace thinwire {
+
+Traits OnebitAdam::traits() const {
+  return {.delay = options_.delay,
+          .suggested_lr = 8e-3f,
+          .states = {{"m", StateKind::replicated},
+                     {"v", StateKind::replicated},
+                     {"t", StateKind::replicated, StateExtent::whole, 1},
+                     {"error", StateKind::own}},
+          .form = {.dense = true, .value_bits = 1}};
+}
+
+Update OnebitAdam::extract(const Step& step, Shard& shard) {
+  const float scale = clip_factor(step.norm, options_.clip);
+  const Floats g = shard.grad();
+  if (step.index < static_cast<std::uint64_t>(options_.warmup)) {
+    kernels::scale(g, scale);
+    return dense_update(g);
+  }
+  const ConstFloats m = shard.state("m");
+  const Floats error = shard.state("error");
+  for (std::size_t i = 0; i < g.size(); ++i) {
+    error[i] += options_.beta1 * m[i] + (1.0f - options_.beta1) * scale * g[i];
+  }
+  Update update{.picks = {.value_bits = 1}};
+  std::vector<float> of_tile;
+  for (const Tile& tile : shard.tiles()) {
+    of_tile.clear();
+    const std::uint16_t count = for_each_value(tile, [&](std::uint16_t position, std::size_t at) {
+      of_tile.push_back(error[at]);
+      update.picks.positions.push_back(position);
+      update.picks.codes.push_back(vote_code(error[at]));
+    });
+    const float size = scale_of(Coarse::sign, of_tile);
+    update.picks.counts.push_back(count);
+    if (count > 0) update.picks.scales.push_back(size);
+    for_each_value(tile, [&](std::uint16_t, std::size_t at) {
+      error[at] -= error[at] < 0.0f || std::signbit(error[at]) ? -size : size;
+    });
+  }
+  return update;
+}
+
+Update OnebitAdam::apply(const Step& step, Shard& shard, std::span<const Contribution> heard) {
+  if (heard.empty()) return {};
+  const bool warm = step.index - static_cast<std::uint64_t>(step.age) <
+                    static_cast<std::uint64_t>(options_.warmup);
+  const Floats m = shard.state("m");
+  const Floats v = shard.state("v");
+  float& t = shard.state("t")[0];
+  const Floats mean = shard.grad();  // used up
+  std::fill(mean.begin(), mean.end(), 0.0f);
+  if (warm) {
+    mean_of_gradients(heard, shard, mean);
+    t += 1.0f;
+    kernels::scale_add(m, options_.beta1, mean, 1.0f - options_.beta1);
+    for (std::size_t i = 0; i < v.size(); ++i) {
+      v[i] = options_.beta2 * v[i] + (1.0f - options_.beta2) * (mean[i] * mean[i]);
+    }
+  } else {
+    mean_of_votes(heard, shard, mean);
+    std::copy(mean.begin(), mean.end(), m.begin());
+  }
+  const auto steps = static_cast<std::uint64_t>(t);
+  const double first = warm ? 1.0 - power(options_.beta1, steps) : 1.0;
+  const auto second = static_cast<float>(1.0 - power(options_.beta2, steps));
+  const auto rate = static_cast<float>(step.lr / first);
+  const float keep = 1.0f - step.lr * options_.weight_decay;
+  const Floats x = shard.params();
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = keep * x[i] - rate * m[i] / (std::sqrt(v[i] / second) + options_.eps);
+  }
+  return {};
+}
+
+void OnebitAdam::mean_of_gradients(std::span<const Contribution> heard, Shard& shard,
+                                   Floats mean) const {
+  float speakers = 0.0f;
+  for (const Contribution& one : heard) {
+    if (one.update.dense.size() != shard.params().size()) continue;  // from outside, of no use
+    kernels::scale_add(mean, 1.0f, one.update.dense, 1.0f);
+    speakers += 1.0f;
+  }
+  if (speakers > 0.0f) kernels::scale(mean, 1.0f / speakers);
+}
+
+void OnebitAdam::mean_of_votes(std::span<const Contribution> heard, Shard& shard,
+                               Floats mean) const {
+  for (const Contribution& one : heard) {
+    const Picks& picks = one.update.picks;
+    if (picks.scales.empty()) continue;  // from outside, of no use
+    add_picks(shard, picks, mean, [&](std::uint32_t code, std::size_t spoken) {
+      return decode(Coarse::sign, code, picks.scales[spoken]);
+    });
+  }
+  kernels::scale(mean, 1.0f / static_cast<float>(heard.size()));
+}
+
+void OnebitAdam::take_back(const Step&, Shard& shard, const Update& unheard) {
+  const Picks& picks = unheard.picks;
+  if (picks.scales.empty()) return;
+  add_picks(shard, picks, shard.state("error"), [&](std::uint32_t code, std::size_t spoken) {
+    return decode(Coarse::sign, code, picks.scales[spoken]);
+  });
+}
+
+}  // namespace thinwire

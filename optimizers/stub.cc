@@ -1,5 +1,0 @@
-#include "optimizers/catalog.h"
-namespace thinwire {
-
-void add_other_methods(OptimizerCatalog&) {}
-}  // namespace thinwire
