@@ -7,6 +7,8 @@ namespace thinwire {
 
 struct Step {
   std::uint64_t index = 0;  // counts from 0
+  std::uint64_t round = 0;  // rounds before this step: the number of its own, if it has one
+  bool speaks = true;       // has it one? (Optimizer::speaks)
   float lr = 0.0f;          // of this step, from the schedule
   int age = 0;              // how many steps ago the updates that apply hears were extracted
   int sites = 1;            // members of the run

@@ -28,7 +28,7 @@ namespace thinwire {
 namespace {
 
 // Raised whenever the meaning of what is exchanged changes.
-constexpr std::string_view kProtocol = "thinwire/1";
+constexpr std::string_view kProtocol = "thinwire/2";
 
 double thread_cpu_s() {
   timespec time{};
@@ -39,6 +39,9 @@ double thread_cpu_s() {
 // Squares and transforms of floats beyond it overflow: a gradient with such a norm is as useless as
 // one that is not finite.
 constexpr double kNormMax = 1e18;
+
+// Of a state that another site gives: rounds up to there are counted in seconds.
+constexpr std::uint64_t kStepsMax = std::uint64_t{1} << 32;
 
 }  // namespace
 
@@ -83,6 +86,7 @@ class Trainer::Body {
   UnitStore units_;
   LossGuard guard_{options_.guard.spike};
   std::uint64_t index_ = 0;
+  std::uint64_t round_ = 0;  // rounds before that step
   std::uint64_t skipped_ = 0;
   bool took_over_ = false;
   bool spoken_ = false;                // this step was, before the program was started again
@@ -94,6 +98,11 @@ class Trainer::Body {
   StepReport one_step();
   void go_on(Progress progress);
   void take_over();
+  std::vector<InFlight> unheard(std::vector<InFlight> known) const;
+  bool speaks(std::uint64_t step) const;
+  bool hears(std::uint64_t step) const;
+  std::uint64_t state_number() const;
+  void offer_state();
   Bytes pack() const;
   void compare_ranks();
   bool missed(const Step& step);
@@ -150,10 +159,43 @@ StepReport Trainer::Body::step() {
   }
 }
 
-// The replica, and which rounds a repair has made old news.
+bool Trainer::Body::speaks(std::uint64_t index) const {
+  Step step;
+  step.index = index;
+  step.sites = options_.sites;
+  return optimizer_.speaks(step);
+}
+
+// Does that step apply a round?
+bool Trainer::Body::hears(std::uint64_t index) const {
+  const auto delay = static_cast<std::uint64_t>(traits_.delay);
+  return index >= delay && speaks(index - delay);
+}
+
+// Of the state at the start of this step, which hears a round: that round's number and the delay
+// more, so that what it lacks are the last `delay` rounds before it. With a round in every step it
+// is the step.
+std::uint64_t Trainer::Body::state_number() const {
+  const auto delay = static_cast<std::uint64_t>(traits_.delay);
+  std::uint64_t heard = round_;
+  for (std::uint64_t index = index_ - std::min(delay, index_); index < index_; ++index) {
+    heard -= speaks(index) ? 1 : 0;
+  }
+  return heard + delay;
+}
+
+// Only steps that may have to wait for a round have a state for others: there all sites stop
+// together when the run stands still.
+void Trainer::Body::offer_state() {
+  if (!options_.states || !hears(index_)) return;
+  options_.states->at_step(state_number(), [this] { return pack(); });
+}
+
+// The replica, which rounds a repair has made old news, and the step.
 Bytes Trainer::Body::pack() const {
   Bytes bytes = pack_replica(shard_);
-  const ByteView tail = std::as_bytes(std::span(&repaired_before_, 1));
+  const std::array<std::uint64_t, 2> words{repaired_before_, index_};
+  const ByteView tail = std::as_bytes(std::span(words));
   bytes.insert(bytes.end(), tail.begin(), tail.end());
   return bytes;
 }
@@ -161,16 +203,48 @@ Bytes Trainer::Body::pack() const {
 // What this site owed to the others went with its replica: it may have been heard.
 void Trainer::Body::take_over() {
   const RunState state = options_.states->take(traits_.delay);
-  const std::size_t tail = sizeof repaired_before_;
-  if (state.bytes.size() < tail) throw Error("the run's state is cut short");
-  unpack_replica(ByteView(state.bytes).first(state.bytes.size() - tail), shard_);
-  std::memcpy(&repaired_before_, state.bytes.data() + state.bytes.size() - tail, tail);
+  std::array<std::uint64_t, 2> words;
+  if (state.bytes.size() < sizeof words) throw Error("the run's state is cut short");
+  const std::size_t replica = state.bytes.size() - sizeof words;
+  unpack_replica(ByteView(state.bytes).first(replica), shard_);
+  std::memcpy(words.data(), state.bytes.data() + replica, sizeof words);
+  const auto [repaired_before, step] = words;
+  if (step > kStepsMax) throw Error("the run's state is of no step that can be");
   took_over_ = true;
-  go_on({.step = state.step, .repaired_before = repaired_before_});
+  go_on({.step = step, .repaired_before = repaired_before});
+  if (state.step != state_number()) {
+    throw Error("the run's state is of step " + std::to_string(step) + " and of round " +
+                std::to_string(state.step) + ", which do not fit; give all sites the same method");
+  }
+}
+
+// The steps before this one whose results are still to be applied. The others may wait for a word
+// of this site in their rounds, which has nothing to say in those that it does not know, and no
+// hash of a replica that it did not have.
+std::vector<InFlight> Trainer::Body::unheard(std::vector<InFlight> known) const {
+  std::vector<InFlight> all;
+  Step step;
+  step.index = index_ - std::min<std::uint64_t>(traits_.delay, index_);
+  step.sites = options_.sites;
+  step.round = rounds_before(optimizer_, step.index, options_.sites);
+  for (; step.index <= index_; ++step.index) {
+    const auto found = std::find_if(known.begin(), known.end(), [&](const InFlight& one) {
+      return one.step.index == step.index;
+    });
+    if (step.index == index_ && found == known.end()) break;
+    InFlight one{step, 0, {}};
+    if (found != known.end()) one = std::move(*found);
+    one.step.round = step.round;
+    one.step.speaks = speaks(step.index);
+    step.round += one.step.speaks ? 1 : 0;
+    all.push_back(std::move(one));
+  }
+  return all;
 }
 
 void Trainer::Body::go_on(Progress progress) {
   index_ = progress.step;
+  round_ = rounds_before(optimizer_, index_, options_.sites);
   repaired_before_ = progress.repaired_before;
   spoken_ = progress.spoken() && traits_.meeting == Meeting::gather;
   applying_ = false;
@@ -178,13 +252,19 @@ void Trainer::Body::go_on(Progress progress) {
   Step step;
   step.index = index_;
   step.sites = options_.sites;
-  if (traits_.meeting != Meeting::nothing) sync_.resume(step, std::move(progress.in_flight));
+  step.round = round_;
+  step.speaks = speaks(index_);
+  if (traits_.meeting != Meeting::nothing) {
+    sync_.resume(step, unheard(std::move(progress.in_flight)));
+  }
 }
 
 StepReport Trainer::Body::one_step() {
-  if (options_.states) options_.states->at_step(index_, [this] { return pack(); });
+  offer_state();
   Step step;
   step.index = index_;
+  step.round = round_;
+  step.speaks = speaks(index_);
   step.lr = options_.schedule.at(index_);
   step.sites = options_.sites;
   StepReport report;
@@ -198,7 +278,8 @@ StepReport Trainer::Body::one_step() {
 
   // Every phase is exchanged by every site, even with nothing to say: others count on hearing from
   // everyone.
-  for (step.phase = 0; step.phase < traits_.phases; ++step.phase) {
+  const int phases = step.speaks ? traits_.phases : 1;
+  for (step.phase = 0; step.phase < phases; ++step.phase) {
     const Heard heard = exchange(step, std::move(said), report);
     said = timeline_.in(Phase::apply, [&] { return apply(step, heard, report); });
   }
@@ -206,6 +287,7 @@ StepReport Trainer::Body::one_step() {
   report.compute_s = thread_cpu_s() - cpu;
   report.times = timeline_.end_step();
   applying_ = spoken_ = false;
+  round_ += step.speaks ? 1 : 0;
   ++index_;
   return report;
 }
@@ -274,7 +356,9 @@ Update Trainer::Body::extract(Step step, StepReport& report) {
         clip(step.norm);
         step.norm = options_.site.clip;
       }
-      return optimizer_.extract(step, shard_);
+      Update said = optimizer_.extract(step, shard_);
+      TW_CHECK(step.speaks || said.empty());
+      return said;
     });
   }
   if (!(step.norm <= kNormMax)) report.gradient_norm = std::numeric_limits<double>::quiet_NaN();
@@ -311,15 +395,16 @@ Heard Trainer::Body::exchange(const Step& step, Update mine, StepReport& report)
     return heard;
   }
   const double wall = wall_s();
-  const std::uint64_t state = shard_hash(shard_);
+  const std::uint64_t state = step.speaks ? shard_hash(shard_) : 0;
   heard = timeline_.in(Phase::exchange, [&] {
     if (step.phase == 0 && spoken_) return sync_.hear(step);
+    if (!step.speaks) return sync_.keep_silent(step);
     if (step.phase == 0 && report.caught_up) return sync_.listen(step, state);
     return sync_.exchange(step, step.phase, state, std::move(mine));
   });
   applying_ = true;
   for (const std::string& complaint : sync_.take_complaints()) log_warn(complaint);
-  if (step.phase == 0) repair(step, heard);
+  if (step.phase == 0 && hears(step.index)) repair(step, heard);
   report.exchange_s += wall_s() - wall;
   return heard;
 }
@@ -353,7 +438,7 @@ Update Trainer::Body::apply(Step step, const Heard& heard, StepReport& report) {
   }
   std::span<const Contribution> contributions = heard.contributions;
   step.norm = 0.0;
-  if (traits_.meeting == Meeting::reduce) {
+  if (traits_.meeting == Meeting::reduce && step.speaks) {
     // Collective, so every rank calls it: also one whose shard is empty and hears nothing.
     const ConstFloats mean = contributions.empty() ? ConstFloats(shard_.grad())
                                                    : ConstFloats(contributions[0].update.dense);
@@ -371,6 +456,7 @@ Trainer::~Trainer() = default;
 
 StepReport Trainer::step() { return body_->step(); }
 std::uint64_t Trainer::steps_done() const { return body_->index_; }
+std::uint64_t Trainer::rounds_done() const { return body_->round_; }
 std::optional<Progress> Trainer::progress() const {
   if (body_->applying_) return std::nullopt;
   return Progress{body_->index_, body_->repaired_before_, body_->sync_.in_flight(),
