@@ -37,7 +37,8 @@ struct Traits {
   int phases = 1;              // exchanges in a step, the same at all sites; more: gather, no delay
   float suggested_lr = 1e-3f;  // peak learning rate that suits small models, where none is given
   std::vector<StateSpec> states = {};
-  UpdateForm form = {};  // of its updates; what comes from outside is judged by it
+  UpdateForm form = {};     // of its updates; what comes from outside is judged by it
+  bool wants_time = false;  // in Step::compute_s
 };
 
 class Optimizer {

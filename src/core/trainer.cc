@@ -40,6 +40,8 @@ double thread_cpu_s() {
 // one that is not finite.
 constexpr double kNormMax = 1e18;
 
+constexpr double kTimeShare = 0.25;  // of the last step in the time of recent steps
+
 // Of a state that another site gives: rounds up to there are counted in seconds.
 constexpr std::uint64_t kStepsMax = std::uint64_t{1} << 32;
 
@@ -88,6 +90,7 @@ class Trainer::Body {
   std::uint64_t index_ = 0;
   std::uint64_t round_ = 0;  // rounds before that step
   std::uint64_t skipped_ = 0;
+  double compute_s_ = 0.0;  // of recent steps, where the method wants to know
   bool took_over_ = false;
   bool spoken_ = false;                // this step was, before the program was started again
   bool applying_ = false;              // from what was heard to the end of the step
@@ -105,6 +108,7 @@ class Trainer::Body {
   void offer_state();
   Bytes pack() const;
   void compare_ranks();
+  void note_time(const StepTimes& times);
   bool missed(const Step& step);
   Update compute(const Step& step, StepReport& report);
   float pass(Step step);
@@ -286,6 +290,7 @@ StepReport Trainer::Body::one_step() {
   TW_CHECK(said.empty());  // nobody would hear what the last phase says
   report.compute_s = thread_cpu_s() - cpu;
   report.times = timeline_.end_step();
+  if (traits_.wants_time && !report.caught_up) note_time(report.times);
   applying_ = spoken_ = false;
   round_ += step.speaks ? 1 : 0;
   ++index_;
@@ -299,6 +304,14 @@ void Trainer::Body::compare_ranks() {
     throw Error("step " + std::to_string(index_) + ": " + why +
                 "; its memory or network is damaged: go on from a checkpoint elsewhere");
   }
+}
+
+// The mean over the ranks, since a site speaks as one.
+void Trainer::Body::note_time(const StepTimes& times) {
+  const double mine = times.compute_s + times.extract_s + times.apply_s;
+  std::array<float, 1> mean{static_cast<float>(mine)};
+  if (near_.size() > 1) near_.all_reduce_mean(mean);
+  compute_s_ = compute_s_ == 0.0 ? mean[0] : compute_s_ + kTimeShare * (mean[0] - compute_s_);
 }
 
 // One decision for all ranks of the site: a round counts as missed when every one knows it to be
@@ -356,6 +369,7 @@ Update Trainer::Body::extract(Step step, StepReport& report) {
         clip(step.norm);
         step.norm = options_.site.clip;
       }
+      step.compute_s = compute_s_;
       Update said = optimizer_.extract(step, shard_);
       TW_CHECK(step.speaks || said.empty());
       return said;
