@@ -4,21 +4,16 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <ctime>
 #include <limits>
 #include <utility>
 #include <vector>
 
 #include "src/codec/dense.h"
-#include "src/core/fit.h"
 #include "src/core/repair.h"
-#include "src/core/replica.h"
 #include "src/core/site_math.h"
-#include "src/core/timeline.h"
+#include "src/core/trainer_body.h"
 #include "src/core/unit_check.h"
-#include "src/core/unit_store.h"
-#include "src/core/wrap.h"
 #include "thinwire/error.h"
 #include "thinwire/hash.h"
 #include "thinwire/kernels.h"
@@ -42,83 +37,7 @@ constexpr double kNormMax = 1e18;
 
 constexpr double kTimeShare = 0.25;  // of the last step in the time of recent steps
 
-// Of a state that another site gives: rounds up to there are counted in seconds.
-constexpr std::uint64_t kStepsMax = std::uint64_t{1} << 32;
-
 }  // namespace
-
-class Trainer::Body {
- public:
-  Body(Model& model, Collective& near, Optimizer& optimizer, Sync& sync, TrainerOptions options)
-      : model_(model),
-        near_(near),
-        optimizer_(optimizer),
-        sync_(sync),
-        options_(std::move(options)),
-        traits_(optimizer.traits()),
-        timeline_(options_.site.spans),
-        layout_(wrapped(model.parameters(), options_.site.wrap), options_.chunking),
-        shard_(layout_, options_.site.sharding == Sharding::none ? 0 : near.rank(),
-               parts_of(near, options_.site), traits_.states, traits_.whole_matrices),
-        units_(model, shard_, near, options_.seed, options_.site, timeline_) {
-    options_.schedule.validate();
-    options_.site.validate();
-    check_fit(traits_, optimizer, sync, near, options_);
-    if (traits_.meeting != Meeting::nothing) sync_.open(dialect());
-    if (options_.start) {
-      Progress from = options_.start(shard_);
-      guard_.go_on(from.guard);
-      go_on(std::move(from));
-    }
-    if (options_.states && options_.states->enters_late()) take_over();
-  }
-
-  StepReport step();
-  std::uint64_t agreement() const;
-
-  Model& model_;
-  Collective& near_;
-  Optimizer& optimizer_;
-  Sync& sync_;
-  TrainerOptions options_;
-  Traits traits_;
-  Timeline timeline_;
-  Layout layout_;
-  Shard shard_;
-  UnitStore units_;
-  LossGuard guard_{options_.guard.spike};
-  std::uint64_t index_ = 0;
-  std::uint64_t round_ = 0;  // rounds before that step
-  std::uint64_t skipped_ = 0;
-  double compute_s_ = 0.0;  // of recent steps, where the method wants to know
-  bool took_over_ = false;
-  bool spoken_ = false;                // this step was, before the program was started again
-  bool applying_ = false;              // from what was heard to the end of the step
-  std::uint64_t repaired_before_ = 0;  // rounds below were said before the last repair
-
- private:
-  Dialect dialect() const;
-  StepReport one_step();
-  void go_on(Progress progress);
-  void take_over();
-  std::vector<InFlight> unheard(std::vector<InFlight> known) const;
-  bool speaks(std::uint64_t step) const;
-  bool hears(std::uint64_t step) const;
-  std::uint64_t state_number() const;
-  void offer_state();
-  Bytes pack() const;
-  void compare_ranks();
-  void note_time(const StepTimes& times);
-  bool missed(const Step& step);
-  Update compute(const Step& step, StepReport& report);
-  float pass(Step step);
-  void clip(double norm);
-  Update extract(Step step, StepReport& report);
-  std::string objection(const Step& step, float loss);
-  Heard exchange(const Step& step, Update mine, StepReport& report);
-  void repair(const Step& step, const Heard& heard);
-  Update apply(Step step, const Heard& heard, StepReport& report);
-};
 
 std::uint64_t Trainer::Body::agreement() const {
   std::uint64_t hash = hash64(kProtocol);
@@ -160,106 +79,6 @@ StepReport Trainer::Body::step() {
       if (!options_.states) throw;
       take_over();
     }
-  }
-}
-
-bool Trainer::Body::speaks(std::uint64_t index) const {
-  Step step;
-  step.index = index;
-  step.sites = options_.sites;
-  return optimizer_.speaks(step);
-}
-
-// Does that step apply a round?
-bool Trainer::Body::hears(std::uint64_t index) const {
-  const auto delay = static_cast<std::uint64_t>(traits_.delay);
-  return index >= delay && speaks(index - delay);
-}
-
-// Of the state at the start of this step, which hears a round: that round's number and the delay
-// more, so that what it lacks are the last `delay` rounds before it. With a round in every step it
-// is the step.
-std::uint64_t Trainer::Body::state_number() const {
-  const auto delay = static_cast<std::uint64_t>(traits_.delay);
-  std::uint64_t heard = round_;
-  for (std::uint64_t index = index_ - std::min(delay, index_); index < index_; ++index) {
-    heard -= speaks(index) ? 1 : 0;
-  }
-  return heard + delay;
-}
-
-// Only steps that may have to wait for a round have a state for others: there all sites stop
-// together when the run stands still.
-void Trainer::Body::offer_state() {
-  if (!options_.states || !hears(index_)) return;
-  options_.states->at_step(state_number(), [this] { return pack(); });
-}
-
-// The replica, which rounds a repair has made old news, and the step.
-Bytes Trainer::Body::pack() const {
-  Bytes bytes = pack_replica(shard_);
-  const std::array<std::uint64_t, 2> words{repaired_before_, index_};
-  const ByteView tail = std::as_bytes(std::span(words));
-  bytes.insert(bytes.end(), tail.begin(), tail.end());
-  return bytes;
-}
-
-// What this site owed to the others went with its replica: it may have been heard.
-void Trainer::Body::take_over() {
-  const RunState state = options_.states->take(traits_.delay);
-  std::array<std::uint64_t, 2> words;
-  if (state.bytes.size() < sizeof words) throw Error("the run's state is cut short");
-  const std::size_t replica = state.bytes.size() - sizeof words;
-  unpack_replica(ByteView(state.bytes).first(replica), shard_);
-  std::memcpy(words.data(), state.bytes.data() + replica, sizeof words);
-  const auto [repaired_before, step] = words;
-  if (step > kStepsMax) throw Error("the run's state is of no step that can be");
-  took_over_ = true;
-  go_on({.step = step, .repaired_before = repaired_before});
-  if (state.step != state_number()) {
-    throw Error("the run's state is of step " + std::to_string(step) + " and of round " +
-                std::to_string(state.step) + ", which do not fit; give all sites the same method");
-  }
-}
-
-// The steps before this one whose results are still to be applied. The others may wait for a word
-// of this site in their rounds, which has nothing to say in those that it does not know, and no
-// hash of a replica that it did not have.
-std::vector<InFlight> Trainer::Body::unheard(std::vector<InFlight> known) const {
-  std::vector<InFlight> all;
-  Step step;
-  step.index = index_ - std::min<std::uint64_t>(traits_.delay, index_);
-  step.sites = options_.sites;
-  step.round = rounds_before(optimizer_, step.index, options_.sites);
-  for (; step.index <= index_; ++step.index) {
-    const auto found = std::find_if(known.begin(), known.end(), [&](const InFlight& one) {
-      return one.step.index == step.index;
-    });
-    if (step.index == index_ && found == known.end()) break;
-    InFlight one{step, 0, {}};
-    if (found != known.end()) one = std::move(*found);
-    one.step.round = step.round;
-    one.step.speaks = speaks(step.index);
-    step.round += one.step.speaks ? 1 : 0;
-    all.push_back(std::move(one));
-  }
-  return all;
-}
-
-void Trainer::Body::go_on(Progress progress) {
-  index_ = progress.step;
-  round_ = rounds_before(optimizer_, index_, options_.sites);
-  repaired_before_ = progress.repaired_before;
-  spoken_ = progress.spoken() && traits_.meeting == Meeting::gather;
-  applying_ = false;
-  units_.take_from(shard_.params());
-  Step step;
-  step.index = index_;
-  step.sites = options_.sites;
-  step.round = round_;
-  step.speaks = speaks(index_);
-  if (traits_.meeting != Meeting::nothing) {
-    sync_.resume(step, unheard(std::move(progress.in_flight)));
   }
 }
 
