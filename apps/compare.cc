@@ -161,9 +161,13 @@ void open_saving(std::optional<Saving>& saving, NearProcess& process, const Save
 GoOn go_on(const std::optional<Saving>& saving, const RunOptions& options,
            const OptimizerCatalog& catalog) {
   if (!saving || !saving->from()) return {};
-  const auto delay = static_cast<std::uint64_t>(traits_of(options.methods.front(), catalog).delay);
+  const MethodSpec& method = options.methods.front();
+  Settings settings(method.name, method.settings);
+  const auto optimizer = catalog.make(method.name, settings);
+  const auto delay = static_cast<std::uint64_t>(optimizer->traits().delay);
+  const std::uint64_t step = saving->from()->step();
   const bool same = saving->from()->sites() == options.sites;
-  return {saving->from()->step() - std::min(saving->from()->step(), delay),
+  return {rounds_before(*optimizer, step - std::min(step, delay), options.sites),
           same ? saving->rounds() : std::vector<Bytes>()};
 }
 

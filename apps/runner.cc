@@ -223,7 +223,7 @@ class Run {
         evaluate(model, trainer, site, rank, evaluation);
         mine.bytes_up[evaluation] = static_cast<double>(sync->traffic().bytes_sent);
       }
-      const bool leaving = step >= end_ || should_stop(step);
+      const bool leaving = step >= end_ || should_stop(step, *optimizer);
       if (job_.saving && step > saved && (leaving || job_.saving->due(step))) {
         job_.saving->save({site, rank}, trainer);
         saved = step;
@@ -260,8 +260,8 @@ class Run {
   // Others may have missed the end of the last rounds that this site heard.
   void save_in_step(Trainer& trainer, Seat seat) {
     if (!job_.saving) return;
-    const std::uint64_t step = trainer.steps_done();
-    const std::uint64_t from = step - std::min<std::uint64_t>(step, 2 * stop_ahead_);
+    const std::uint64_t round = trainer.rounds_done();
+    const std::uint64_t from = round - std::min<std::uint64_t>(round, 2 * stop_ahead_);
     std::optional<Bytes> rounds;
     if (job_.link) rounds = job_.link->save_rounds(seat.rank, from);
     if (job_.process) rounds = job_.process->save_rounds(from);
@@ -270,13 +270,16 @@ class Run {
     saved_in_step_ = true;
   }
 
-  // Nobody is more than the method's delay ahead of anybody: the first who sees the stop names a
-  // step that no one has passed, and all leave there.
-  bool should_stop(std::uint64_t step) {
+  // Nobody is more than the method's delay beyond a step in which somebody has yet to speak: the
+  // first who sees the stop names a step that no one has passed, and all leave there.
+  bool should_stop(std::uint64_t step, const Optimizer& optimizer) {
     if (job_.process != nullptr) return job_.process->any(job_.stop);
     if (job_.stop.load(std::memory_order_relaxed)) {
       std::uint64_t expected = kNever;
-      stop_at_.compare_exchange_strong(expected, step + stop_ahead_);
+      Step next;
+      next.sites = options_.sites;
+      for (next.index = step; next.index < end_ && !optimizer.speaks(next);) ++next.index;
+      stop_at_.compare_exchange_strong(expected, next.index + stop_ahead_);
     }
     return step >= stop_at_.load();
   }

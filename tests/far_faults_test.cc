@@ -20,6 +20,15 @@ TEST(FarFaults, AKilledHubThatComesBackLosesNoStep) {
       kill_hub({.moments = 2, .down_min_s = 0.2, .down_max_s = 1.0, .all_in = false, .seed = 7}));
 }
 
+TEST(FarFaults, AMethodThatSpeaksRarelyLosesNothingEither) {
+  for (const int delay : {0, 3}) expect_none(speak_rarely(delay, 1));
+}
+
+// The state is given by sites that stand still in silent steps, too.
+TEST(FarFaults, ARunOfRareWordsThatStandsStillLetsTheMissingSiteIn) {
+  for (const int delay : {0, 3}) expect_none(speak_rarely(delay, 3));
+}
+
 TEST(FarFaults, AFrozenLinkLosesAndDoublesNothing) {
   expect_none(bad_link({.sites_cut = 1, .seconds = 3.0, .step_ms = 100, .peer_timeout_s = 1.0}));
 }

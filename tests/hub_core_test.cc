@@ -161,6 +161,23 @@ TEST(HubCore, DeadlineFollowsTheMedianWithinItsBounds) {
   EXPECT_EQ(hub.status()["closed_by_deadline"], 2);
 }
 
+// Half an hour of work lies between two rounds, and sites do not do it equally fast.
+TEST(HubCore, WaitsForASiteThatWorksHalfAsLongAgain) {
+  Hub hub({.run = "run", .peer_timeout_s = 1e9, .round_deadline_s = 2000});
+  begin(hub, 2);
+  const auto round = [&](std::uint64_t number, double spread) {
+    hub.wait_until(hub.now + 1000.0);
+    hub.say("a", Post{slot(number), {}});
+    hub.wait_until(hub.now + spread);
+    hub.say("b", Post{slot(number), {}});
+    return hub.to<Closed>("b")->included;
+  };
+  for (std::uint64_t number = 0; number < 4; ++number) EXPECT_TRUE(round(number, 0.1));
+  EXPECT_TRUE(round(4, 480.0));
+  EXPECT_TRUE(round(5, 0.1));
+  EXPECT_FALSE(round(6, 520.0));
+}
+
 TEST(HubCore, TakesASiteWithAllItsPartsOrNone) {
   Hub hub({.run = "run", .round_deadline_s = 5});
   for (const std::string name : {"a", "b"}) {

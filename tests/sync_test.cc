@@ -65,7 +65,7 @@ TEST(DelayedSync, WhatIsSaidIsInFlightWhateverBecomesOfTheLink) {
     DelayedSync sync(far, {});
     sync.open({7, 0, 2, {}});
     const Update said{.dense = {1.0f, 2.0f}};
-    EXPECT_THROW(sync.exchange({.index = 5}, 0, 99, said), Error);
+    EXPECT_THROW(sync.exchange({.index = 5, .round = 5}, 0, 99, said), Error);
     ASSERT_EQ(sync.in_flight().size(), 1u);
     EXPECT_EQ(sync.in_flight()[0].step.index, 5u);
     EXPECT_EQ(sync.in_flight()[0].update, said);
@@ -81,7 +81,7 @@ struct Verdict {
 Verdict judge(PlayedExchange& far) {
   DelayedSync sync(far, {});
   sync.open({7, 0, 2, {}});
-  const Heard heard = sync.exchange({.index = 5}, 0, 99, {.dense = {1.0f, 2.0f}});
+  const Heard heard = sync.exchange({.index = 5, .round = 5}, 0, 99, {.dense = {1.0f, 2.0f}});
   Verdict verdict{{}, sync.traffic().refused, sync.take_complaints()};
   for (const Contribution& one : heard.contributions) verdict.heard.push_back(one.site);
   return verdict;

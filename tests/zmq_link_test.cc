@@ -10,6 +10,7 @@
 #include "optimizers/catalog.h"
 #include "tests/support/far_run.h"
 #include "tests/support/hub_process.h"
+#include "tests/support/rarely.h"
 #include "tests/support/tcp_proxy.h"
 #include "tests/support/transport_suite.h"
 #include "thinwire/error.h"
@@ -98,6 +99,20 @@ TEST(ZmqLink, TrainsEveryMethodToTheBitsOfLoopback) {
           run_far({.run = run, .hubs = [&](int) { return std::vector{hub.address()}; }});
       expect_hash(outcome, run_sites(run)[0].hash);
     }
+  }
+}
+
+TEST(ZmqLink, TrainsAMethodThatSpeaksRarelyToTheBitsOfLoopback) {
+  for (const auto& method : {Rarely::Options{}, Rarely::Options{.every = 3, .delay = 4},
+                             Rarely::Options{.meeting = Meeting::reduce}}) {
+    SiteRunOptions run;
+    run.world = {.sites = 3, .ranks = 2};
+    run.steps = 31;
+    run.optimizer = [&] { return std::make_unique<Rarely>(method); };
+    RunningHub hub({.listen = "tcp://127.0.0.1:0", .sites = 3});
+    const FarOutcome outcome =
+        run_far({.run = run, .hubs = [&](int) { return std::vector{hub.address()}; }});
+    expect_hash(outcome, run_sites(run)[0].hash);
   }
 }
 

@@ -47,6 +47,8 @@ void Core::Body::begin_anew() {
   fetches_.clear();
   history_.clear();
   durations_.clear();
+  paces_.clear();
+  spoken_of_.reset();
   began_at_ = head_ = kept_from_ = 0;
   bytes_open_ = bytes_closed_ = bytes_fetched_ = 0;
   enough_at_ = kNever;

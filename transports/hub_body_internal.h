@@ -83,6 +83,7 @@ class Core::Body {
   void post(Site& site, Post post);
   bool acceptable(const Site& site, const Post& post);
   bool room_for(const Key& key, std::size_t bytes);
+  void note_pace(const Key& key);
   void want(Site& site, const Slot& slot);
   void close_ready();
   bool complete(const OpenRound& round) const;
@@ -148,7 +149,10 @@ class Core::Body {
   std::size_t bytes_open_ = 0;
   std::size_t bytes_closed_ = 0;
   std::size_t bytes_fetched_ = 0;
-  std::deque<double> durations_;  // of the last complete rounds
+  std::deque<double> durations_;            // of the last complete rounds
+  std::deque<double> paces_;                // from the first post of one round to that of the next
+  std::optional<std::uint64_t> spoken_of_;  // the highest round of which there was a post,
+  double spoken_at_ = 0.0;                  // and when the first one came
 
   std::uint64_t rounds_closed_ = 0;
   std::uint64_t closed_by_deadline_ = 0;

@@ -30,7 +30,8 @@ struct CoreOptions {
   int min_sites = 0;
   double peer_timeout_s = 10.0;  // silence after which a site is taken for dead
   // A round closes this long after its first post at the latest; before that, after `patience`
-  // times the median time that recent rounds took to be complete, but not below `shortest_s`.
+  // times the median time that recent rounds took to be complete, but not below `shortest_s` or
+  // half of the median time between the first posts of recent rounds.
   double round_deadline_s = 60.0;
   double patience = timeouts::kRoundPatience;
   double shortest_s = 1.0;

@@ -10,6 +10,9 @@ namespace thinwire::hub {
 namespace {
 
 constexpr std::size_t kDurationsKept = 32;
+// A site that takes half as long again as the fastest is no laggard: between two rounds of a method
+// that speaks rarely lies much work, and differences add up.
+constexpr double kPaceShare = 0.5;
 constexpr std::uint64_t kLoggedDeadlines = 16;
 // Rounds kept for sites on their way in, at most; memory is bounded besides.
 constexpr std::uint64_t kPinnedMax = 1 << 14;
@@ -36,6 +39,14 @@ void take_mean(std::vector<SharedFrame>& frames) {
   }
   frames.resize(1);
   frames.front().site = 0;
+}
+
+double median(const std::deque<double>& values) {
+  if (values.empty()) return 0.0;
+  std::vector<double> sorted(values.begin(), values.end());
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  return *middle;
 }
 
 std::size_t frame_bytes(const std::vector<std::vector<SharedFrame>>& parts) {
@@ -98,6 +109,7 @@ void Core::Body::post(Site& site, Post post) {
   if (round.by_site.empty()) {
     round.by_site.resize(numbered_.size());
     round.first = now_;
+    note_pace(key);
   }
   Posts& posts = round.by_site[site.number];
   posts.process = site.process;
@@ -107,6 +119,16 @@ void Core::Body::post(Site& site, Post post) {
   bytes_open_ += posts.parts[part]->size();
   send(site, Taken{slot_of(key, part)});
   if (held(key)) fetch(key);
+}
+
+void Core::Body::note_pace(const Key& key) {
+  if (key.phase > 0 || (spoken_of_ && key.number <= *spoken_of_)) return;
+  if (spoken_of_ && key.number == *spoken_of_ + 1) {
+    paces_.push_back(now_ - spoken_at_);
+    if (paces_.size() > kDurationsKept) paces_.pop_front();
+  }
+  spoken_of_ = key.number;
+  spoken_at_ = now_;
 }
 
 bool Core::Body::acceptable(const Site& site, const Post& post) {
@@ -179,10 +201,8 @@ bool Core::Body::complete(const OpenRound& round) const {
 // How long a round may take from its first post.
 double Core::Body::allowance() const {
   if (durations_.empty()) return options_.round_deadline_s;
-  std::vector<double> sorted(durations_.begin(), durations_.end());
-  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
-  std::nth_element(sorted.begin(), middle, sorted.end());
-  const double patient = std::max(options_.shortest_s, options_.patience * *middle);
+  const double patient = std::max(
+      {options_.shortest_s, options_.patience * median(durations_), kPaceShare * median(paces_)});
   return std::min(patient, options_.round_deadline_s);
 }
 

@@ -60,7 +60,7 @@ class ZmqLink {
   int site() const;
   int sites() const;
   Exchange& exchange(int rank);
-  // all_reduce_mean alone: the mean is taken at the hub. Its rounds are numbered like the steps.
+  // all_reduce_mean alone: the mean is taken at the hub. Its rounds are numbered by its calls.
   Collective& collective(int rank);
   // Results of the last closed rounds, from `from` on: with them a site that is started again can
   // help those that lack them.

@@ -25,7 +25,7 @@ struct Unheard {  // an update of ours that a closed round did not include
   Update update;
 };
 
-// What was said in a round whose result has not been applied yet.
+// What was said in a step whose result has not been applied yet; nothing, where it does not speak.
 struct InFlight {
   Step step;
   std::uint64_t state_hash = 0;  // of the replica that it was made from; 0 says nothing

@@ -37,7 +37,8 @@ struct Traits {
   int phases = 1;              // exchanges in a step, the same at all sites; more: gather, no delay
   float suggested_lr = 1e-3f;  // peak learning rate that suits small models, where none is given
   std::vector<StateSpec> states = {};
-  UpdateForm form = {};  // of its updates; what comes from outside is judged by it
+  UpdateForm form = {};     // of its updates; what comes from outside is judged by it
+  bool wants_time = false;  // in Step::compute_s
 };
 
 class Optimizer {
@@ -46,6 +47,11 @@ class Optimizer {
 
   virtual std::string_view name() const = 0;
   virtual Traits traits() const = 0;
+
+  // May updates of that step be other than empty? A function of step.index and step.sites alone. In
+  // a step that does not speak no round is exchanged; extract and apply are called as in any other
+  // step, the latter once and with what was said `delay` steps before, if that step spoke.
+  virtual bool speaks(const Step& step) const;
 
   // Folds grad() into the states; returns what the others must hear, which may be empty. Not called
   // in a step whose gradient is not finite on some rank of the site.
@@ -65,5 +71,8 @@ class Optimizer {
   // Parameters themselves are never moved and undone.
   virtual Floats gradient_point(const Step& step, Shard& shard);
 };
+
+// How many of the steps before `step` speak: what its round is numbered, should it have one.
+std::uint64_t rounds_before(const Optimizer& optimizer, std::uint64_t step, int sites);
 
 }  // namespace thinwire

@@ -22,8 +22,10 @@ struct Outdated : Error {
   using Error::Error;
 };
 
+// States are numbered in rounds: one of number n lacks the results of the last rounds before n, as
+// many as the method's delay, and all after them. With a round in every step n is the step.
 struct RunState {
-  std::uint64_t step = 0;  // the next to be done
+  std::uint64_t step = 0;  // the number
   Bytes bytes;             // of this rank
 };
 
@@ -33,12 +35,13 @@ class StateLink {
 
   // Did this site enter a run under way? Then it takes the state over before its first step.
   virtual bool enters_late() const = 0;
-  // Waits until the whole site has it. The last `in_flight` rounds before its step are not in it:
+  // Waits until the whole site has it. The last `in_flight` rounds before its number are not in it:
   // the method's delay. Throws Error when nobody gives it.
   virtual RunState take(int in_flight) = 0;
 
-  // Rank is at the start of that step. `pack` copies its state: now, or while the rank waits for
-  // the results that this step applies; another site may need it. Valid until the next call.
+  // The rank is at the start of a step that applies a round, with the state of that number. `pack`
+  // copies it: now, or while the rank waits for the round; another site may need it. Valid until
+  // the next call.
   virtual void at_step(std::uint64_t step, std::function<Bytes()> pack) = 0;
   // This site has learnt that its replica differs from that of most: the next collect throws
   // Outdated.

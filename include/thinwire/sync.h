@@ -22,7 +22,8 @@ class Sync {
  public:
   virtual ~Sync() = default;
 
-  // Is this step's round over already? Then this site is behind; it listens and says nothing.
+  // Is this step's round, or the next one, over already? Then this site is behind; it listens and
+  // says nothing.
   virtual bool missed(const Step&) const { return false; }
   virtual void open(Dialect dialect) = 0;  // once, by the trainer, before the first exchange
   virtual int site() const = 0;
@@ -34,14 +35,16 @@ class Sync {
   virtual Heard exchange(const Step& step, int phase, std::uint64_t state_hash, Update mine) = 0;
   // Phase 0 of a missed step: as exchange, with nothing said.
   virtual Heard listen(const Step& step, std::uint64_t state_hash);
-  // Phase 0 of a step that was spoken before the program was started again.
+  // A step that does not speak: no round; what is due is heard. Called once.
+  virtual Heard keep_silent(const Step&) { return {}; }
+  // Phase 0 of a step that was done up to here before the program was started again.
   virtual Heard hear(const Step& step) = 0;
-  // The run goes on at the start of `step`. Said again is what was in flight; of other rounds that
-  // are still to be heard (the replica may be another site's) nothing is said.
+  // The run goes on at the start of `step`. `said`: the steps whose results are still to be heard,
+  // oldest first, which are said again; the last may be this one.
   virtual void resume(const Step& step, std::vector<InFlight> said) = 0;
   virtual std::vector<InFlight> in_flight() const { return {}; }
-  // Words beside the updates, in a phase of their own and without delay: those of all sites that
-  // were in time, ascending. A sync without frames has none.
+  // Words beside the updates, in a phase of their own of the last round that was opened, without
+  // delay: those of all sites that were in time, ascending. A sync without frames has none.
   virtual std::vector<SiteFrame> tell(const Step&, int /*phase*/, Bytes /*mine*/) { return {}; }
   virtual Traffic traffic() const = 0;
   // Sites whose frame could not be used, with the reason, since the last call.
@@ -87,6 +90,7 @@ class DelayedSync final : public Sync {
   bool reduces() const override { return false; }
   Heard exchange(const Step& step, int phase, std::uint64_t state_hash, Update mine) override;
   Heard listen(const Step& step, std::uint64_t state_hash) override;
+  Heard keep_silent(const Step& step) override;
   Heard hear(const Step& step) override;
   void resume(const Step& step, std::vector<InFlight> said) override;
   std::vector<InFlight> in_flight() const override;
@@ -104,8 +108,8 @@ class DelayedSync final : public Sync {
   Exchange& far_;
   Options options_;
   Dialect dialect_;
-  std::deque<InFlight>
-      in_flight_;  // oldest first, at most `delay` + 1 rounds; missed ones are empty
+  // Oldest first, at most `delay` + 1 steps; missed and silent ones are empty.
+  std::deque<InFlight> in_flight_;
   std::vector<std::string> complaints_;
   std::uint64_t refused_ = 0;
 };

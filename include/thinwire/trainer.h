@@ -65,6 +65,7 @@ class Trainer {
 
   StepReport step();
   std::uint64_t steps_done() const;
+  std::uint64_t rounds_done() const;  // of the steps done those that speak
 
   // With the shard all that going on takes: between two steps, and after one whose wait for the
   // others has failed (an exception of collect). Nothing when it failed in the middle of apply.

@@ -24,6 +24,8 @@ std::vector<std::uint32_t> tile_coefficients(const std::vector<PartRow>& rows) {
 // Floats go through text as their bits.
 json about(const InFlight& one) {
   return {{"step", one.step.index},
+          {"round", one.step.round},
+          {"speaks", one.step.speaks},
           {"lr", std::bit_cast<std::uint32_t>(one.step.lr)},
           {"age", one.step.age},
           {"sites", one.step.sites},
@@ -33,6 +35,8 @@ json about(const InFlight& one) {
 InFlight from_about(const json& said) {
   InFlight one;
   one.step.index = said.at("step");
+  one.step.round = said.value("round", one.step.index);
+  one.step.speaks = said.value("speaks", true);
   one.step.lr = std::bit_cast<float>(said.at("lr").get<std::uint32_t>());
   one.step.age = said.at("age");
   one.step.sites = said.at("sites");

@@ -124,7 +124,7 @@ std::vector<InFlight> Checkpoint::Body::take_back(int site, Shard& shard, PartOf
                                                   Optimizer& optimizer) const {
   std::vector<InFlight> all = flights(site, part, optimizer.traits().form);
   for (InFlight& one : all) {
-    optimizer.take_back(one.step, shard, one.update);
+    if (one.step.speaks) optimizer.take_back(one.step, shard, one.update);
     one.update = {};
     one.state_hash = 0;
   }

@@ -30,7 +30,7 @@ std::size_t bytes_of(const std::vector<Floats>& all) {
 Bytes pack_replica(const Shard& shard) {
   const std::vector<Floats> all = replicated(const_cast<Shard&>(shard));  // read alone
   Bytes bytes;
-  bytes.reserve(bytes_of(all) + sizeof(std::uint64_t));  // the trainer adds a word
+  bytes.reserve(bytes_of(all) + 2 * sizeof(std::uint64_t));  // the trainer adds two words
   for (const Floats floats : all) {
     const ByteView part = std::as_bytes(floats);
     bytes.insert(bytes.end(), part.begin(), part.end());

@@ -152,7 +152,7 @@ DelayedSync::DelayedSync(Exchange& far, Options options) : far_(far), options_(o
 void DelayedSync::open(Dialect dialect) { dialect_ = std::move(dialect); }
 
 Round DelayedSync::round_of(const Step& step, int phase) const {
-  return {options_.epoch, step.index, static_cast<std::uint32_t>(phase)};
+  return {options_.epoch, step.round, static_cast<std::uint32_t>(phase)};
 }
 
 Heard DelayedSync::exchange(const Step& step, int phase, std::uint64_t state_hash, Update mine) {
@@ -178,7 +178,8 @@ void DelayedSync::post(const Round& round, std::uint64_t state_hash, ByteView pa
 }
 
 std::vector<SiteFrame> DelayedSync::tell(const Step& step, int phase, Bytes mine) {
-  const Round round = round_of(step, phase);
+  Round round = round_of(step, phase);
+  if (!step.speaks) --round.number;  // that of this number comes later, and in order
   post(round, kNoStateHash, mine);
   std::vector<SiteFrame> words;
   for (const SiteFrame& frame : far_.collect(round).frames) {
@@ -194,21 +195,11 @@ std::vector<SiteFrame> DelayedSync::tell(const Step& step, int phase, Bytes mine
   return words;
 }
 
-// The rounds before this step whose results are still to be applied: the others may wait for a word
-// of this site in them, which has nothing to say, and no hash of a replica that it did not have.
-void DelayedSync::resume(const Step& step, std::vector<InFlight> said) {
-  in_flight_.clear();
-  const std::uint64_t delay = std::min<std::uint64_t>(options_.delay, step.index);
-  for (std::uint64_t index = step.index - delay; index <= step.index; ++index) {
-    const auto known =
-        std::ranges::find_if(said, [&](const InFlight& one) { return one.step.index == index; });
-    if (index == step.index && known == said.end()) break;
-    InFlight one{step, kNoStateHash, {}};
-    one.step.index = index;
-    if (known != said.end()) one = std::move(*known);
+void DelayedSync::resume(const Step&, std::vector<InFlight> said) {
+  in_flight_.assign(std::move_iterator(said.begin()), std::move_iterator(said.end()));
+  for (const InFlight& one : in_flight_) {
     const Round round = round_of(one.step, 0);
-    if (!far_.missed(round)) post(round, one.state_hash, coded(one.update));
-    in_flight_.push_back(std::move(one));
+    if (one.step.speaks && !far_.missed(round)) post(round, one.state_hash, coded(one.update));
   }
 }
 
@@ -221,10 +212,16 @@ Heard DelayedSync::listen(const Step& step, std::uint64_t state_hash) {
   return hear(step);
 }
 
+Heard DelayedSync::keep_silent(const Step& step) {
+  in_flight_.push_back({step, kNoStateHash, {}});
+  return hear(step);
+}
+
 // What is due stays in flight until its result is here: the wait may end with the program.
 Heard DelayedSync::hear(const Step&) {
   if (in_flight_.size() <= static_cast<std::size_t>(options_.delay)) return {};
-  Heard heard = collect(round_of(in_flight_.front().step, 0), in_flight_.front());
+  InFlight& due = in_flight_.front();
+  Heard heard = due.step.speaks ? collect(round_of(due.step, 0), due) : Heard{};
   in_flight_.pop_front();
   heard.age = options_.delay;
   return heard;

@@ -4,21 +4,16 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <ctime>
 #include <limits>
 #include <utility>
 #include <vector>
 
 #include "src/codec/dense.h"
-#include "src/core/fit.h"
 #include "src/core/repair.h"
-#include "src/core/replica.h"
 #include "src/core/site_math.h"
-#include "src/core/timeline.h"
+#include "src/core/trainer_body.h"
 #include "src/core/unit_check.h"
-#include "src/core/unit_store.h"
-#include "src/core/wrap.h"
 #include "thinwire/error.h"
 #include "thinwire/hash.h"
 #include "thinwire/kernels.h"
@@ -28,7 +23,7 @@ namespace thinwire {
 namespace {
 
 // Raised whenever the meaning of what is exchanged changes.
-constexpr std::string_view kProtocol = "thinwire/1";
+constexpr std::string_view kProtocol = "thinwire/2";
 
 double thread_cpu_s() {
   timespec time{};
@@ -40,72 +35,9 @@ double thread_cpu_s() {
 // one that is not finite.
 constexpr double kNormMax = 1e18;
 
+constexpr double kTimeShare = 0.25;  // of the last step in the time of recent steps
+
 }  // namespace
-
-class Trainer::Body {
- public:
-  Body(Model& model, Collective& near, Optimizer& optimizer, Sync& sync, TrainerOptions options)
-      : model_(model),
-        near_(near),
-        optimizer_(optimizer),
-        sync_(sync),
-        options_(std::move(options)),
-        traits_(optimizer.traits()),
-        timeline_(options_.site.spans),
-        layout_(wrapped(model.parameters(), options_.site.wrap), options_.chunking),
-        shard_(layout_, options_.site.sharding == Sharding::none ? 0 : near.rank(),
-               parts_of(near, options_.site), traits_.states, traits_.whole_matrices),
-        units_(model, shard_, near, options_.seed, options_.site, timeline_) {
-    options_.schedule.validate();
-    options_.site.validate();
-    check_fit(traits_, optimizer, sync, near, options_);
-    if (traits_.meeting != Meeting::nothing) sync_.open(dialect());
-    if (options_.start) {
-      Progress from = options_.start(shard_);
-      guard_.go_on(from.guard);
-      go_on(std::move(from));
-    }
-    if (options_.states && options_.states->enters_late()) take_over();
-  }
-
-  StepReport step();
-  std::uint64_t agreement() const;
-
-  Model& model_;
-  Collective& near_;
-  Optimizer& optimizer_;
-  Sync& sync_;
-  TrainerOptions options_;
-  Traits traits_;
-  Timeline timeline_;
-  Layout layout_;
-  Shard shard_;
-  UnitStore units_;
-  LossGuard guard_{options_.guard.spike};
-  std::uint64_t index_ = 0;
-  std::uint64_t skipped_ = 0;
-  bool took_over_ = false;
-  bool spoken_ = false;                // this step was, before the program was started again
-  bool applying_ = false;              // from what was heard to the end of the step
-  std::uint64_t repaired_before_ = 0;  // rounds below were said before the last repair
-
- private:
-  Dialect dialect() const;
-  StepReport one_step();
-  void go_on(Progress progress);
-  void take_over();
-  Bytes pack() const;
-  void compare_ranks();
-  bool missed(const Step& step);
-  Update compute(const Step& step, StepReport& report);
-  float pass(Step step);
-  void clip(double norm);
-  Update extract(Step step, StepReport& report);
-  std::string objection(const Step& step, float loss);
-  Heard exchange(const Step& step, Update mine, StepReport& report);
-  void repair(const Step& step, const Heard& heard);
-  Update apply(Step step, const Heard& heard, StepReport& report);
-};
 
 std::uint64_t Trainer::Body::agreement() const {
   std::uint64_t hash = hash64(kProtocol);
@@ -150,41 +82,12 @@ StepReport Trainer::Body::step() {
   }
 }
 
-// The replica, and which rounds a repair has made old news.
-Bytes Trainer::Body::pack() const {
-  Bytes bytes = pack_replica(shard_);
-  const ByteView tail = std::as_bytes(std::span(&repaired_before_, 1));
-  bytes.insert(bytes.end(), tail.begin(), tail.end());
-  return bytes;
-}
-
-// What this site owed to the others went with its replica: it may have been heard.
-void Trainer::Body::take_over() {
-  const RunState state = options_.states->take(traits_.delay);
-  const std::size_t tail = sizeof repaired_before_;
-  if (state.bytes.size() < tail) throw Error("the run's state is cut short");
-  unpack_replica(ByteView(state.bytes).first(state.bytes.size() - tail), shard_);
-  std::memcpy(&repaired_before_, state.bytes.data() + state.bytes.size() - tail, tail);
-  took_over_ = true;
-  go_on({.step = state.step, .repaired_before = repaired_before_});
-}
-
-void Trainer::Body::go_on(Progress progress) {
-  index_ = progress.step;
-  repaired_before_ = progress.repaired_before;
-  spoken_ = progress.spoken() && traits_.meeting == Meeting::gather;
-  applying_ = false;
-  units_.take_from(shard_.params());
-  Step step;
-  step.index = index_;
-  step.sites = options_.sites;
-  if (traits_.meeting != Meeting::nothing) sync_.resume(step, std::move(progress.in_flight));
-}
-
 StepReport Trainer::Body::one_step() {
-  if (options_.states) options_.states->at_step(index_, [this] { return pack(); });
+  offer_state();
   Step step;
   step.index = index_;
+  step.round = round_;
+  step.speaks = speaks(index_);
   step.lr = options_.schedule.at(index_);
   step.sites = options_.sites;
   StepReport report;
@@ -198,14 +101,17 @@ StepReport Trainer::Body::one_step() {
 
   // Every phase is exchanged by every site, even with nothing to say: others count on hearing from
   // everyone.
-  for (step.phase = 0; step.phase < traits_.phases; ++step.phase) {
+  const int phases = step.speaks ? traits_.phases : 1;
+  for (step.phase = 0; step.phase < phases; ++step.phase) {
     const Heard heard = exchange(step, std::move(said), report);
     said = timeline_.in(Phase::apply, [&] { return apply(step, heard, report); });
   }
   TW_CHECK(said.empty());  // nobody would hear what the last phase says
   report.compute_s = thread_cpu_s() - cpu;
   report.times = timeline_.end_step();
+  if (traits_.wants_time && !report.caught_up) note_time(report.times);
   applying_ = spoken_ = false;
+  round_ += step.speaks ? 1 : 0;
   ++index_;
   return report;
 }
@@ -217,6 +123,14 @@ void Trainer::Body::compare_ranks() {
     throw Error("step " + std::to_string(index_) + ": " + why +
                 "; its memory or network is damaged: go on from a checkpoint elsewhere");
   }
+}
+
+// The mean over the ranks, since a site speaks as one.
+void Trainer::Body::note_time(const StepTimes& times) {
+  const double mine = times.compute_s + times.extract_s + times.apply_s;
+  std::array<float, 1> mean{static_cast<float>(mine)};
+  if (near_.size() > 1) near_.all_reduce_mean(mean);
+  compute_s_ = compute_s_ == 0.0 ? mean[0] : compute_s_ + kTimeShare * (mean[0] - compute_s_);
 }
 
 // One decision for all ranks of the site: a round counts as missed when every one knows it to be
@@ -274,7 +188,10 @@ Update Trainer::Body::extract(Step step, StepReport& report) {
         clip(step.norm);
         step.norm = options_.site.clip;
       }
-      return optimizer_.extract(step, shard_);
+      step.compute_s = compute_s_;
+      Update said = optimizer_.extract(step, shard_);
+      TW_CHECK(step.speaks || said.empty());
+      return said;
     });
   }
   if (!(step.norm <= kNormMax)) report.gradient_norm = std::numeric_limits<double>::quiet_NaN();
@@ -311,15 +228,16 @@ Heard Trainer::Body::exchange(const Step& step, Update mine, StepReport& report)
     return heard;
   }
   const double wall = wall_s();
-  const std::uint64_t state = shard_hash(shard_);
+  const std::uint64_t state = step.speaks ? shard_hash(shard_) : 0;
   heard = timeline_.in(Phase::exchange, [&] {
     if (step.phase == 0 && spoken_) return sync_.hear(step);
+    if (!step.speaks) return sync_.keep_silent(step);
     if (step.phase == 0 && report.caught_up) return sync_.listen(step, state);
     return sync_.exchange(step, step.phase, state, std::move(mine));
   });
   applying_ = true;
   for (const std::string& complaint : sync_.take_complaints()) log_warn(complaint);
-  if (step.phase == 0) repair(step, heard);
+  if (step.phase == 0 && hears(step.index)) repair(step, heard);
   report.exchange_s += wall_s() - wall;
   return heard;
 }
@@ -353,7 +271,7 @@ Update Trainer::Body::apply(Step step, const Heard& heard, StepReport& report) {
   }
   std::span<const Contribution> contributions = heard.contributions;
   step.norm = 0.0;
-  if (traits_.meeting == Meeting::reduce) {
+  if (traits_.meeting == Meeting::reduce && step.speaks) {
     // Collective, so every rank calls it: also one whose shard is empty and hears nothing.
     const ConstFloats mean = contributions.empty() ? ConstFloats(shard_.grad())
                                                    : ConstFloats(contributions[0].update.dense);
@@ -371,6 +289,7 @@ Trainer::~Trainer() = default;
 
 StepReport Trainer::step() { return body_->step(); }
 std::uint64_t Trainer::steps_done() const { return body_->index_; }
+std::uint64_t Trainer::rounds_done() const { return body_->round_; }
 std::optional<Progress> Trainer::progress() const {
   if (body_->applying_) return std::nullopt;
   return Progress{body_->index_, body_->repaired_before_, body_->sync_.in_flight(),

@@ -28,6 +28,7 @@
 #include "optimizers/catalog.h"
 #include "tests/support/audited_sync.h"
 #include "tests/support/child.h"
+#include "tests/support/rarely.h"
 #include "tests/support/site_run.h"
 #include "thinwire/error.h"
 #include "thinwire/log.h"
@@ -169,9 +170,19 @@ void flip_a_bit(Trainer& trainer) {
   say("flipped " + std::to_string(trainer.steps_done()));
 }
 
+// Those of the library, and one that speaks rarely.
+OptimizerCatalog methods() {
+  OptimizerCatalog all = optimizer_catalog();
+  all.add("rarely", "every fifth step", [](Settings& settings) {
+    return std::make_unique<Rarely>(
+        Rarely::Options{.delay = static_cast<int>(settings.integer("delay", 0, 0, 8))});
+  });
+  return all;
+}
+
 void run(const Options& options) {
   Settings settings(options.method, options.settings);
-  const auto optimizer = optimizer_catalog().make(options.method, settings);
+  const auto optimizer = methods().make(options.method, settings);
   const Traits traits = optimizer->traits();
   std::string agreed = "method = " + options.method + "\n";
   for (const auto& [key, value] : options.settings) agreed += key + " = " + value + "\n";

@@ -48,6 +48,7 @@ class AuditedSync final : public Sync {
   Heard listen(const Step& step, std::uint64_t state) override {
     return note(step, sync_->listen(step, state));
   }
+  Heard keep_silent(const Step& step) override { return note(step, sync_->keep_silent(step)); }
   Heard hear(const Step& step) override { return note(step, sync_->hear(step)); }
   void resume(const Step& step, std::vector<InFlight> said) override {
     witness_.resumed(step.index);

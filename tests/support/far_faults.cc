@@ -112,6 +112,54 @@ FaultReport kill_sites(const KillSitesOptions& options) {
   return report;
 }
 
+FaultReport speak_rarely(int delay, int min_sites) {
+  FaultReport report;
+  const auto wire = direct_wire();
+  Fleet fleet(*wire, {.sites = 3,
+                      .steps = 160,
+                      .step_ms = 20,
+                      .peer_timeout_s = 1.0,
+                      .method = "rarely",
+                      .delay = std::to_string(delay),
+                      .hub_flags = {"--min-sites", std::to_string(min_sites)}});
+  fleet.start_hub();
+  fleet.start_sites();
+  const auto reach = [&](int site, std::uint64_t step) {
+    if (fleet.wait_for_step(site, step, kPatience)) return;
+    add(report.failures, {site_name(site) + " does not get to step " + std::to_string(step)});
+  };
+  reach(2, 22);  // rounds are in steps 19 and 24
+  fleet.site(2).kill();
+  if (min_sites < 3) reach(0, 32);
+  fleet.start_site(2);
+  reach(2, 62);
+  fleet.site(1).signal(SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  fleet.site(1).signal(SIGCONT);
+  reach(1, 112);
+  fleet.kill_hub();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  fleet.start_hub();
+  add(report.failures, fleet.wait_for_end({0, 1, 2}, kPatience));
+  add(report.failures, audit(fleet.logs()));
+  if (fleet.hub_log().find("refused (ahead") != std::string::npos) {
+    add(report.failures, {"rounds are numbered with gaps"});
+  }
+  if (fleet.log(2).taken_over.empty()) add(report.failures, {"the state was not taken over"});
+  // A site that is well takes part in nearly all rounds: 32 of 160 steps speak.
+  std::size_t spoken = 0, left_out = 0;
+  for (const auto& [step, updates] : fleet.log(0).heard) {
+    if ((step + 1) % 5 != 0) continue;
+    ++spoken;
+    left_out += updates.contains(fleet.log(0).number) ? 0 : 1;
+  }
+  if (spoken + 2 < 32 || left_out > 2) {
+    add(report.failures, {site_name(0) + " was left out of " + std::to_string(left_out) + " of " +
+                          std::to_string(spoken) + " rounds"});
+  }
+  return report;
+}
+
 FaultReport kill_hub(const KillHubOptions& options) {
   constexpr int kApart = 25;  // steps
   FaultReport report;

@@ -36,6 +36,11 @@ struct KillHubOptions {
 };
 // kill -9 of the hub, which comes back: no step is lost, and when nobody is left out of a round the
 // run ends with the state of one that was not disturbed.
+// A method that speaks in every fifth step, on 3 sites: one is killed and comes back between two
+// rounds, one freezes, then the hub is killed and comes back; with `min_sites` 3 the run stands
+// still meanwhile.
+FaultReport speak_rarely(int delay, int min_sites);
+
 FaultReport kill_hub(const KillHubOptions& options);
 
 struct BadLinkOptions {
