@@ -79,7 +79,8 @@ Update OnebitAdam::apply(const Step& step, Shard& shard, std::span<const Contrib
   const float keep = 1.0f - step.lr * options_.weight_decay;
   const Floats x = shard.params();
   for (std::size_t i = 0; i < x.size(); ++i) {
-    x[i] = keep * x[i] - rate * m[i] / (std::sqrt(v[i] / second) + options_.eps);
+    const float step_size = rate * m[i] / (std::sqrt(v[i] / second) + options_.eps);
+    x[i] = keep * x[i] - (v[i] > 0.0f ? step_size : 0.0f);
   }
   return {};
 }

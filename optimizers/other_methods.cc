@@ -10,7 +10,7 @@ namespace {
 std::unique_ptr<Optimizer> make_onebit_adam(Settings& settings) {
   OnebitAdam::Options options;
   options.delay = settings.integer("delay", 0, 0, 8);
-  options.warmup = settings.integer("warmup", options.warmup, 0, 1'000'000'000);
+  options.warmup = settings.integer("warmup", options.warmup, 1, 1'000'000'000);
   options.beta1 = read_number(settings, "beta1", options.beta1, 0.0, 0.999999);
   options.beta2 = read_number(settings, "beta2", options.beta2, 0.0, 0.999999);
   options.eps = read_number(settings, "eps", options.eps, 1e-20, 1.0);

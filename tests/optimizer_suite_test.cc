@@ -27,6 +27,7 @@ std::map<std::string, std::string> for_a_short_run(const std::string& name) {
   optimizer_catalog().make(name, settings);
   if (settings.resolved().contains("h")) return {{"h", "2"}};
   if (name == "onebit_adam") return {{"warmup", "6"}};
+  if (name == "powersgd") return {{"clip", "0"}};
   if (name == "topk") return {{"clip", "0"}, {"k", "410"}};
   return {};
 }
@@ -42,12 +43,12 @@ std::vector<Method> methods() {
   all.push_back({"demo", {{"clip_to_median", "1"}, {"k", "64"}}});
   all.push_back({"demo", {{"apply", "rms"}, {"subtract", "0.2"}, {"signal", "lion"}}});
   all.push_back({"mural", {{"delay", "1"}, {"transform", "hadamard"}}});
-  all.push_back({"mural", {{"delay", "4"}, {"transform", "none"}, {"signal", "adamw"}}});
+  all.push_back({"mural", {{"delay", "2"}, {"transform", "none"}, {"signal", "adamw"}}});
   all.push_back(
       {"topk",
        {{"clip", "0"}, {"delay", "2"}, {"k", "800"}, {"signal", "sgd"}, {"momentum", "0.3"}}});
   all.push_back({"signum", {{"delay", "1"}}});
-  all.push_back({"onebit_adam", {{"delay", "2"}, {"warmup", "0"}}});
+  all.push_back({"onebit_adam", {{"delay", "2"}, {"warmup", "5"}}});
   all.push_back({"powersgd", {{"rank", "40"}, {"min_saving", "0"}, {"rule", "adamw"}}});
   all.push_back({"diloco", {{"h", "1"}, {"outer", "adamw"}, {"outer_lr", "0.01"}}});
   all.push_back({"mural_local", {{"h", "4"}, {"delay", "2"}}});
