@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "models/text.h"
+
 namespace thinwire::app {
 namespace {
 
@@ -17,6 +19,17 @@ std::string describe(const PlanPoint& point) {
   std::string text;
   for (const auto& [key, value] : point.settings) text += key + "=" + value + " ";
   return text + "lr=" + shortest(point.lr);
+}
+
+std::uint64_t parameters_of(const GptOptions& options) {
+  const Text text = Text::from_bytes(std::vector<std::uint8_t>(40 * (options.context + 1)));
+  std::uint64_t count = 0;
+  for (const ParameterSpec& one : Gpt(options, text, {}).parameters()) {
+    std::uint64_t values = one.trainable ? 1 : 0;
+    for (const std::size_t side : one.shape) values *= side;
+    count += values;
+  }
+  return count;
 }
 
 FlatConfig cell_config(const PlanSize& size, const PlanMethod& method, const PlanPoint& point,

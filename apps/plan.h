@@ -73,6 +73,8 @@ struct Plan {
 // Throws UsageError with line and column.
 Plan read_plan(const std::filesystem::path& path, const OptimizerCatalog& catalog);
 
+std::uint64_t parameters_of(const GptOptions& model);  // that are trained
+
 // Settings of one run: a size, a method, a point of its grid, a seed.
 FlatConfig cell_config(const PlanSize& size, const PlanMethod& method, const PlanPoint& point,
                        std::uint64_t seed);

@@ -8,7 +8,6 @@
 #include "apps/plan_presets.h"
 #include "apps/plan_reader.h"
 #include "apps/toml_text.h"
-#include "models/text.h"
 #include "thinwire/error.h"
 #include "thinwire/settings.h"
 
@@ -16,17 +15,6 @@ namespace thinwire::app {
 namespace {
 
 constexpr std::size_t kLabelMax = 60;
-
-std::uint64_t parameters_of(const GptOptions& options) {
-  const Text text = Text::from_bytes(std::vector<std::uint8_t>(40 * (options.context + 1)));
-  std::uint64_t count = 0;
-  for (const ParameterSpec& one : Gpt(options, text, {}).parameters()) {
-    std::uint64_t values = one.trainable ? 1 : 0;
-    for (const std::size_t side : one.shape) values *= side;
-    count += values;
-  }
-  return count;
-}
 
 class Reading {
  public:
@@ -102,7 +90,11 @@ class Reading {
   RunOptions judge(const PlanSize& size) const {
     FlatConfig config = size.config;
     config["run.methods"] = kAdamw;
-    return resolve(config, catalog_);
+    RunOptions options = resolve(config, catalog_);
+    if (options.guard.policy == GuardPolicy::roll_back) {
+      throw UsageError("run: guard rollback needs checkpoints, which plans do not make; take skip");
+    }
+    return options;
   }
 
   // What a size does not say is looked for in the plan's own tables.
@@ -224,11 +216,13 @@ class Reading {
       reader_.refuse(entry.source(),
                      "two methods are called '" + method.label + "'; give each a label of its own");
     }
-    for (const char* baseline : {kAdamw, kMuon, kAlone, kAveraging}) {
-      if (method.label != baseline || written.substr(0, written.find(':')) == baseline) continue;
-      reader_.refuse(entry.source(), fmt::format("the label '{}' is that of a baseline; give this "
-                                                 "method another one",
-                                                 baseline));
+    if (is_baseline(method.label) && written.substr(0, written.find(':')) != method.label) {
+      reader_.refuse(entry.source(), "the label '" + method.label +
+                                         "' is that of a baseline; give this method another one");
+    }
+    if (entry.contains("sizes") && is_baseline(method.label)) {
+      reader_.refuse(entry.get("sizes")->source(),
+                     "'" + method.label + "' is a baseline and runs at every size");
     }
     read_rates(entry, place, method);
     read_grid(entry, method);

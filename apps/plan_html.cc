@@ -11,9 +11,9 @@ namespace {
 
 std::string fixed(double value) { return fmt::format("{:.4f}", value); }
 
-std::string paragraphs(const std::vector<std::string>& lines) {
+std::string paragraphs(const std::vector<std::string>& lines, const char* begin) {
   std::string text;
-  for (const std::string& line : lines) text += "<p class=\"note\">" + escaped(line) + "</p>\n";
+  for (const std::string& line : lines) text += begin + escaped(line) + "</p>\n";
   return text;
 }
 
@@ -27,8 +27,8 @@ std::string about(const PlanResult& result) {
     row("Data", result.sizes.front().data);
     row("Link", result.sizes.front().link);
   }
-  row("Tuned on", "seeds " + seeds_text(result.tune_seeds));
-  row("Shown on", "seeds " + seeds_text(result.report_seeds));
+  row("Tuned on", seeds_text(result.tune_seeds));
+  row("Shown on", seeds_text(result.report_seeds));
   row("Machine", result.machine);
   return text + "</dl>\n";
 }
@@ -37,7 +37,8 @@ std::string expectations(const PlanResult& result) {
   if (result.verdicts.empty()) return "";
   std::string text = "<h2>Expectations</h2>\n<ul>\n";
   for (const Verdict& verdict : result.verdicts) {
-    text += "<li>" + escaped(verdict_text(verdict)) + "</li>\n";
+    const std::string line = escaped(verdict_text(verdict));
+    text += "<li>" + (verdict.holds ? line : "<strong>" + line + "</strong>") + "</li>\n";
   }
   return text + "</ul>\n";
 }
@@ -78,10 +79,10 @@ std::string size_section(const PlanResult& result, const PlanSizeResult& size) {
 std::string plan_html(const PlanResult& result) {
   std::string page = page_head("thinwire: " + result.name);
   page += "<h1>Experiment: " + escaped(result.name) + "</h1>\n" + about(result);
-  page += paragraphs(plan_warnings(result)) + expectations(result);
+  page += paragraphs(plan_warnings(result), "<p>") + expectations(result);
   for (const PlanSizeResult& size : result.sizes) page += size_section(result, size);
   if (result.sizes.size() > 1) page += "<h2>Sizes</h2>\n" + html_figure(size_figure(result));
-  page += "<h2>How to read it</h2>\n" + paragraphs(plan_notes(result));
+  page += "<h2>How to read it</h2>\n" + paragraphs(plan_notes(result), "<p class=\"note\">");
   page += "<h2>How to run it again</h2>\n<pre>" + escaped(result.command) + "</pre>\n";
   page += "<h2>The plan</h2>\n<pre>" + escaped(result.text) + "</pre>\n";
   return page + "</main>\n</body>\n</html>\n";

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cmath>
 
@@ -12,6 +13,7 @@
 namespace thinwire::app {
 namespace {
 
+constexpr std::array kShapes{7, 5, 9, 13, 11};  // of points; they go on where the colours end
 constexpr const char* kNoGnuplot = "install gnuplot-nox to get plots here";
 
 // Ids of a page are words.
@@ -42,9 +44,14 @@ double half_or_zero(const Interval& interval) {
   return std::isfinite(interval.half) ? interval.half : 0.0;
 }
 
+// Who says nothing has no place on a logarithmic axis, and is drawn as a level.
+bool is_silent(const PlanRow& row) {
+  return std::isfinite(row.to_adamw.mean) && row.method.bytes_up + row.method.bytes_down == 0;
+}
+
 std::string styled(std::size_t index, const std::string& how, const std::string& label) {
   return fmt::format(" {} pt {} ps 0.9 lw 1.6 lc rgb '#{}' title '{}'", how,
-                     std::array{7, 5, 9, 13, 11}[index / kColours.size() % 5],
+                     kShapes[index / kColours.size() % kShapes.size()],
                      kColours[index % kColours.size()], harmless(label));
 }
 
@@ -58,6 +65,12 @@ std::string pareto_script(const PlanSizeResult& size, const std::vector<ParetoPo
                         point.gap, half_or_zero(row.to_adamw));
     plots += fmt::format("$p{} using 1:2:3{}, ", point.index,
                          styled(point.index, "with yerrorbars", row.method.method));
+  }
+  for (std::size_t i = 0; i < size.rows.size(); ++i) {
+    if (!is_silent(size.rows[i])) continue;
+    plots += fmt::format("{} with lines lw 1.4 dt (2,4) lc rgb '#{}' title '{} (no bytes)', ",
+                         size.rows[i].to_adamw.mean, kColours[i % kColours.size()],
+                         harmless(size.rows[i].method.method));
   }
   text += "$front << END_OF_BLOCK\n";
   for (const ParetoPoint& point : pareto_front(points)) {
@@ -122,7 +135,6 @@ Figure pareto_figure(const PlanSizeResult& size) {
   for (std::size_t i = 0; i < size.rows.size(); ++i) {
     const PlanRow& row = size.rows[i];
     const double bytes = bytes_a_parameter(size, row);
-    // Who says nothing has no place on a logarithmic axis, and is in the table.
     if (!std::isfinite(row.to_adamw.mean) || !(bytes > 0)) continue;
     points.push_back({bytes, row.to_adamw.mean, i});
     figure.alt = with_sentence(

@@ -1,6 +1,7 @@
 #include "apps/plan_presets.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace thinwire::app {
@@ -40,6 +41,14 @@ PlanMethod baseline(const Plan& plan, const OptimizerCatalog& catalog, const std
   return method;
 }
 
+// Baselines come first, in this order.
+constexpr std::array kOrder{kAdamw, kMuon, kAveraging, kAlone};
+
+std::size_t rank(const PlanMethod& method) {
+  const auto found = std::find(kOrder.begin(), kOrder.end(), method.label);
+  return static_cast<std::size_t>(found - kOrder.begin());
+}
+
 PlanMethod alone_like(const PlanMethod& adamw) {
   PlanMethod method = adamw;
   method.label = kAlone;
@@ -56,6 +65,10 @@ std::string expand_preset(const std::string& method) {
 }
 
 bool is_alone(const std::string& method) { return name_of(method) == kAlone; }
+
+bool is_baseline(const std::string& label) {
+  return std::find(kOrder.begin(), kOrder.end(), label) != kOrder.end();
+}
 
 void add_baselines(Plan& plan, const OptimizerCatalog& catalog) {
   std::vector<PlanMethod> added;
@@ -75,7 +88,9 @@ void add_baselines(Plan& plan, const OptimizerCatalog& catalog) {
     }
   }
   if (find(plan, kAlone) == nullptr) added.push_back(alone_like(adamw));
-  plan.methods.insert(plan.methods.begin(), added.begin(), added.end());
+  plan.methods.insert(plan.methods.end(), added.begin(), added.end());
+  std::stable_sort(plan.methods.begin(), plan.methods.end(),
+                   [](const PlanMethod& a, const PlanMethod& b) { return rank(a) < rank(b); });
 }
 
 }  // namespace thinwire::app

@@ -19,8 +19,10 @@ std::string expand_preset(const std::string& method);
 // Whether the entry is one, as "alone" or "alone:beta1=0.8".
 bool is_alone(const std::string& method);
 
-// Adds the baselines that the plan does not list under their labels, in front of its own methods,
-// or a note where the catalog lacks a method. Needs at least one size.
+bool is_baseline(const std::string& label);
+
+// Adds the baselines that the plan does not list under their labels, or a note where the catalog
+// lacks a method, and puts all baselines first. Needs at least one size.
 void add_baselines(Plan& plan, const OptimizerCatalog& catalog);
 
 }  // namespace thinwire::app

@@ -50,7 +50,7 @@ std::string interval_text(const Interval& interval) {
 std::string seeds_text(const std::vector<std::uint64_t>& seeds) {
   std::string text;
   for (const std::uint64_t seed : seeds) text += (text.empty() ? "" : ", ") + std::to_string(seed);
-  return text;
+  return (seeds.size() == 1 ? "seed " : "seeds ") + text;
 }
 
 Grid gap_grid(const PlanResult& result, const PlanSizeResult& size) {
@@ -104,9 +104,9 @@ std::string size_heading(const PlanSizeResult& size) {
 
 std::vector<std::string> plan_notes(const PlanResult& result) {
   std::vector<std::string> notes{
-      "Loss: mean over the report seeds (" + seeds_text(result.report_seeds) +
-          ") of the last held-out loss, nats per byte. Settings were chosen on other seeds (" +
-          seeds_text(result.tune_seeds) + ") alone.",
+      "Loss: mean over " + seeds_text(result.report_seeds) +
+          " of the last held-out loss, nats per byte. Settings were chosen on " +
+          seeds_text(result.tune_seeds) + " alone.",
       "vs: mean of the differences seed by seed, +- the half width of a 95 % interval by Student's "
       "t. It speaks of seeds, of this text, model and length, and of nothing else; with many "
       "methods some intervals miss the truth.",

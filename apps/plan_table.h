@@ -10,7 +10,7 @@
 namespace thinwire::app {
 
 std::string interval_text(const Interval& interval);              // "-0.0312 +- 0.0021"
-std::string seeds_text(const std::vector<std::uint64_t>& seeds);  // "11, 12, 13"
+std::string seeds_text(const std::vector<std::uint64_t>& seeds);  // "seeds 11, 12, 13"
 
 Grid gap_grid(const PlanResult& result, const PlanSizeResult& size);
 Grid wire_grid(const PlanSizeResult& size);    // bytes and modelled time
