@@ -55,6 +55,7 @@ struct Expectation {
   std::optional<double> min_gap;
   std::optional<double> max_loss;
   std::optional<double> min_loss;
+  std::optional<double> max_bytes_up;  // of a site and step
   std::string hash;        // of the first report seed
   bool same_hash = false;  // as b, for every report seed
 };

@@ -252,7 +252,7 @@ class Reading {
 
   void read_expectation(const toml::table& entry) {
     reader_.check_keys(entry, {"a", "b", "size", "max_gap", "min_gap", "max_loss", "min_loss",
-                               "hash", "same_hash"});
+                               "max_bytes_up", "hash", "same_hash"});
     Expectation one{.name = "",
                     .a = reader_.text(entry, "a", ""),
                     .b = reader_.text(entry, "b", ""),
@@ -261,16 +261,17 @@ class Reading {
                     .min_gap = reader_.number(entry, "min_gap"),
                     .max_loss = reader_.number(entry, "max_loss"),
                     .min_loss = reader_.number(entry, "min_loss"),
+                    .max_bytes_up = reader_.number(entry, "max_bytes_up"),
                     .hash = reader_.text(entry, "hash", ""),
                     .same_hash = reader_.flag(entry, "same_hash")};
     check_party(entry, "a", one.a);
     const bool pair = one.max_gap || one.min_gap || one.same_hash;
     if (pair || !one.b.empty()) check_party(entry, "b", one.b);
     if (!one.size.empty()) check_size(entry.get("size")->source(), one.size);
-    if (!pair && !one.max_loss && !one.min_loss && one.hash.empty()) {
+    if (!pair && !one.max_loss && !one.min_loss && !one.max_bytes_up && one.hash.empty()) {
       reader_.refuse(entry.source(),
                      "the expectation expects nothing; give max_gap, min_gap, max_loss, min_loss, "
-                     "hash or same_hash");
+                     "max_bytes_up, hash or same_hash");
     }
     one.name = one.a + (pair ? " against " + one.b : "");
     if (!one.size.empty()) one.name += " at size " + one.size;

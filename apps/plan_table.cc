@@ -121,15 +121,16 @@ std::vector<std::string> plan_notes(const PlanResult& result) {
 std::vector<std::string> plan_warnings(const PlanResult& result) {
   std::vector<std::string> all;
   for (const PlanSizeResult& size : result.sizes) {
+    std::string edges;
     for (const PlanRow& row : size.rows) {
-      const std::string where = row.method.method + " at size " + size.name;
-      if (at_edge(row.remark)) {
-        all.push_back("* " + where + ": the best rate is the " + row.remark +
-                      "; a better one may lie beyond (widen lr, or extend = true).");
-      }
-      if (row.status == CellStatus::diverged)
-        all.push_back(where + " diverged: " + row.reason + ".");
+      if (at_edge(row.remark)) edges += (edges.empty() ? "" : ", ") + row.method.method;
+      if (row.status != CellStatus::diverged) continue;
+      all.push_back(row.method.method + " at size " + size.name + " diverged: " + row.reason + ".");
     }
+    if (edges.empty()) continue;
+    all.push_back("* At size " + size.name + " the best rate of these is the lowest or highest " +
+                  "that was tried, and a better one may lie beyond (widen lr, or extend = true): " +
+                  edges + ".");
   }
   for (const std::string& one : result.failed) all.push_back("Failed: " + one + ".");
   return all;

@@ -76,6 +76,11 @@ class Judge {
       say(loss >= *expected_.min_loss,
           fmt::format("loss {:.4f}, at least {:g} expected", loss, *expected_.min_loss));
     }
+    if (!expected_.max_bytes_up) return;
+    const double bytes = a_->method.bytes_up;
+    say(bytes <= *expected_.max_bytes_up,
+        fmt::format("{:.1f} bytes up a step, at most {:g} expected", bytes,
+                    *expected_.max_bytes_up));
   }
 
   void judge_hashes() {

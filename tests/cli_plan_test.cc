@@ -15,7 +15,10 @@ const std::string kSmall =
     "name = \"small\"\n[run]\ndata = \"text\"\nsites = 2\nbatch = 4\nsteps = 6\neval_every = 3\n"
     "eval_windows = 8\n[model]\nlayers = 1\nwidth = 64\ncontext = 32\n"
     "[seeds]\ntune = 1\nreport = [11, 12]\n"
-    "[[method]]\nmethod = \"adamw\"\nlr = [0.002, 0.004]\n";
+    "[[method]]\nmethod = \"adamw\"\nlr = [0.002, 0.004]\n"
+    "[[method]]\nmethod = \"muon\"\n[[method]]\nmethod = \"averaging\"\n";
+// Two rates of adamw and of one site alone on a seed, four methods on two seeds.
+constexpr std::size_t kSmallCells = 4 + 4 * 2;
 const std::string kDistro = "[[method]]\nmethod = \"distro:k=16\"\nlr = [0.002, 0.004, 0.008]\n";
 
 class CliPlan : public CliTest {
@@ -114,8 +117,8 @@ TEST_F(CliPlan, RunsAPlanAndReportsIt) {
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
   const Json json = result();
   EXPECT_EQ(json["sizes"][0]["tuning"].size(), 2u + 2u + 3u);  // adamw, alone, distro
-  EXPECT_EQ(json["sizes"][0]["methods"].size(), 3u);
-  EXPECT_EQ(cells().size(), 7u + 3u * 2u);
+  EXPECT_EQ(json["sizes"][0]["methods"].size(), 5u);
+  EXPECT_EQ(cells().size(), kSmallCells + 3u + 2u);
   const Json distro = row("distro:k=16"), adamw = row("adamw");
   double mean = 0.0;
   for (int i = 0; i < 2; ++i) {
@@ -157,7 +160,7 @@ TEST_F(CliPlan, RunsNothingTwice) {
   const Json first = result();
   const Outcome again = run_plan(kSmall);
   EXPECT_EQ(again.code, 0);
-  EXPECT_NE(again.err.find("plan: 0 runs made, 8 were there already"), std::string::npos)
+  EXPECT_NE(again.err.find("plan: 0 runs made, 12 were there already"), std::string::npos)
       << again.err;
   EXPECT_EQ(cells(), before);
   EXPECT_EQ(result(), first);
@@ -168,18 +171,18 @@ TEST_F(CliPlan, RunsAnewWhatHasChanged) {
   const auto before = cells();
   // A further method leaves the others as they are.
   const Outcome more = run_plan(kSmall + "[[method]]\nmethod = \"sgd\"\nlr = 0.1\n");
-  EXPECT_NE(more.err.find("plan: 2 runs made, 8 were there"), std::string::npos) << more.err;
+  EXPECT_NE(more.err.find("plan: 2 runs made, 12 were there"), std::string::npos) << more.err;
   for (const auto& [name, content] : before) EXPECT_EQ(cells()[name], content);
   // Another text is another experiment.
   write("text", read("text") + "and one line more\n");
   const Outcome other = run_plan(kSmall);
   EXPECT_NE(other.err.find("is run anew"), std::string::npos) << other.err;
-  EXPECT_NE(other.err.find("plan: 8 runs made, 0 were there"), std::string::npos) << other.err;
+  EXPECT_NE(other.err.find("plan: 12 runs made, 0 were there"), std::string::npos) << other.err;
   // So is a file that is damaged.
   const std::string damaged = before.begin()->first;
   write("out/cells/" + damaged, "{\"form\": 1, \"ha");
   const Outcome mended = run_plan(kSmall);
-  EXPECT_NE(mended.err.find("plan: 1 runs made, 7 were there"), std::string::npos) << mended.err;
+  EXPECT_NE(mended.err.find("plan: 1 runs made, 11 were there"), std::string::npos) << mended.err;
 }
 
 // As of a method that trained on other data.
@@ -310,12 +313,12 @@ TEST_F(CliPlan, ShowsABarOnATerminalAndPlainLinesInAFile) {
   const Outcome bar = run_program(shown);
   EXPECT_EQ(bar.code, 0);
   EXPECT_NE(bar.err.find("\r["), std::string::npos) << bar.err;
-  EXPECT_NE(bar.err.find("/8 runs"), std::string::npos) << bar.err;
+  EXPECT_NE(bar.err.find("/12 runs"), std::string::npos) << bar.err;
 }
 
 TEST_F(CliPlan, RefusesBadPlansBeforeItMakesAFile) {
   expect_plan_refused("name = \"a\n", "p.toml, line 1, column");
-  expect_plan_refused(kSmall + "[[method]]\nmethod = \"adamv\"\n", "p.toml, line 20, column 10");
+  expect_plan_refused(kSmall + "[[method]]\nmethod = \"adamv\"\n", "p.toml, line 24, column 10");
   expect_plan_refused(kSmall + "[[methud]]\nmethod = \"sgd\"\n", "unknown key 'methud'");
   std::string other = kSmall;
   other.replace(other.find("\"text\""), 6, "\"none\"");

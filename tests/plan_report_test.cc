@@ -97,7 +97,7 @@ TEST(PlanReport, ThePageIsSafeAndHasAllPictures) {
     ++figures;
   EXPECT_EQ(figures, 2u * 4u + 1u);  // of each size four, and one of all sizes
   EXPECT_NE(page.find("<strong>VIOLATED: alone"), std::string::npos);
-  EXPECT_NE(page.find("a better one may lie beyond"), std::string::npos);
+  EXPECT_NE(page.find("the best rate of these is the lowest or highest"), std::string::npos);
 }
 
 TEST(PlanReport, TheJsonHasNoNumbersThatAreNone) {
@@ -143,9 +143,15 @@ TEST(PlanReport, ExpectationsAreJudgedOnPairsAtEachSize) {
   wild.max_loss = 100;
   Expectation missing = gap;
   missing.b = "muon";
-  plan.expectations = {gap, tight, wild, missing};
+  Expectation bytes;
+  bytes.a = "adamw";
+  bytes.size = "large";
+  bytes.max_bytes_up = 702336;
+  Expectation fewer = bytes;
+  fewer.max_bytes_up = 702335;
+  plan.expectations = {gap, tight, wild, missing, bytes, fewer};
   const std::vector<Verdict> verdicts = judge(plan, result);
-  ASSERT_EQ(verdicts.size(), 2u + 1u + 2u + 2u);
+  ASSERT_EQ(verdicts.size(), 2u + 1u + 2u + 2u + 2u);
   EXPECT_TRUE(verdicts[0].holds) << verdicts[0].detail;
   EXPECT_EQ(verdicts[1].name, "gap at size large");
   EXPECT_FALSE(verdicts[2].holds);
@@ -153,6 +159,8 @@ TEST(PlanReport, ExpectationsAreJudgedOnPairsAtEachSize) {
   EXPECT_NE(verdicts[3].detail.find("wild diverged"), std::string::npos);
   EXPECT_FALSE(verdicts[5].holds);
   EXPECT_EQ(verdicts[5].detail, "muon was left out");
+  EXPECT_TRUE(verdicts[7].holds);
+  EXPECT_FALSE(verdicts[8].holds);
 }
 
 }  // namespace
