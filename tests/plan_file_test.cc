@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -221,6 +222,30 @@ TEST_F(PlanFileTest, RefusesExpectationsOfNobody) {
   expect_refused(all + "a = \"adamw\"\n", "line 8, column 1", "expects nothing");
   expect_refused(all + "a = \"adamw\"\nmax_loss = 1\nsize = \"b\"\n", "line 11, column 8",
                  "no size 'b'");
+}
+
+TEST_F(PlanFileTest, ReadsThePlansOfTheTree) {
+  const fs::path plans = fs::path(THINWIRE_SOURCE_DIR) / "plans";
+  EXPECT_EQ(read_plan(plans / "ci.toml", optimizer_catalog()).expectations.size(), 6u);
+  const Plan nightly = read_plan(plans / "nightly.toml", optimizer_catalog());
+  EXPECT_NEAR(static_cast<double>(nightly.sizes[0].parameters), 0.8e6, 0.1e6);
+  // The baselines of all three have grids of their own.
+  EXPECT_TRUE(nightly.notes.empty());
+  for (const PlanMethod& method : nightly.methods) EXPECT_FALSE(method.added) << method.label;
+  // It names every method there is to be; those that are not there yet stand at its end.
+  const std::vector<std::string> names = optimizer_catalog().names();
+  for (const char* name : {"powersgd", "onebit_adam"}) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    try {
+      read_plan(plans / "release.toml", optimizer_catalog());
+      ADD_FAILURE() << name;
+    } catch (const UsageError& error) {
+      const std::string what = error.what();
+      EXPECT_NE(what.find(std::string("unknown optimizer '") + name + "'"), what.npos) << what;
+    }
+    return;
+  }
+  EXPECT_EQ(read_plan(plans / "release.toml", optimizer_catalog()).sizes.size(), 3u);
 }
 
 TEST_F(PlanFileTest, SaysWhyAFileCannotBeRead) {
