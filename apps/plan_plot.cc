@@ -25,14 +25,14 @@ std::string id_of(const std::string& name, std::size_t index) {
   return id;
 }
 
-std::string frame(const std::string& id, const char* x, const char* x_format) {
+std::string frame(const std::string& id, std::size_t names, const char* x, const char* x_format) {
   return fmt::format(
-      "set terminal svg size 720,440 dynamic name '{}' font 'sans-serif,13'\n"
+      "set terminal svg size 720,{} dynamic name '{}' font 'sans-serif,13'\n"
       "set xlabel '{}'\nset ylabel 'loss minus adamw, nats per byte'\nset format x '{}'\n"
       "set key outside top center horizontal noenhanced samplen 2\nset logscale x 10\n"
       "set grid lc rgb '#c0808080' lw 0.7\nset border 3 lw 1\nset tics nomirror\n"
       "set xzeroaxis lw 1 dt 3 lc rgb '#808080'\nset offsets graph 0, 0, 0.08, 0.08\n",
-      id, x, x_format);
+      picture_height(names), id, x, x_format);
 }
 
 double bytes_a_parameter(const PlanSizeResult& size, const PlanRow& row) {
@@ -57,7 +57,8 @@ std::string styled(std::size_t index, const std::string& how, const std::string&
 
 std::string pareto_script(const PlanSizeResult& size, const std::vector<ParetoPoint>& points,
                           const std::string& id) {
-  std::string text = frame(id, "bytes up and down, a parameter and step (logarithmic)", "%g");
+  std::string text =
+      frame(id, size.rows.size(), "bytes up and down, a parameter and step (logarithmic)", "%g");
   std::string plots;
   for (const ParetoPoint& point : points) {
     const PlanRow& row = size.rows[point.index];
@@ -91,13 +92,17 @@ const PlanRow* find(const PlanSizeResult& size, const std::string& label) {
   return nullptr;
 }
 
-// In the order in which the sizes name them first.
+// Of methods at two sizes or more, in the order in which the sizes name them first.
 std::vector<std::string> labels_of(const PlanResult& result) {
-  std::vector<std::string> labels;
+  std::vector<std::string> seen, labels;
+  const auto holds = [](const std::vector<std::string>& list, const std::string& label) {
+    return std::find(list.begin(), list.end(), label) != list.end();
+  };
   for (const PlanSizeResult& size : result.sizes) {
     for (const PlanRow& row : size.rows) {
       const std::string& label = row.method.method;
-      if (std::find(labels.begin(), labels.end(), label) == labels.end()) labels.push_back(label);
+      if (find(size, label) == nullptr || holds(labels, label)) continue;
+      (holds(seen, label) ? labels : seen).push_back(label);
     }
   }
   return labels;
@@ -153,8 +158,8 @@ Figure pareto_figure(const PlanSizeResult& size) {
 Figure size_figure(const PlanResult& result) {
   Figure figure{"Gap to adamw against the size of the model; bars are 95 % intervals",
                 "Gap to adamw against the number of parameters.", "", "nothing to draw"};
-  std::string text = frame("gap_size", "parameters (logarithmic)", "%.0s%c"), plots;
   const std::vector<std::string> labels = labels_of(result);
+  std::string text = frame("gap_size", labels.size(), "parameters (logarithmic)", "%.0s%c"), plots;
   for (std::size_t i = 0; i < labels.size(); ++i) {
     std::string rows;
     for (const PlanSizeResult& size : result.sizes) {

@@ -97,7 +97,9 @@ Grid tuning_grid(const PlanSizeResult& size) {
 }
 
 std::string size_heading(const PlanSizeResult& size) {
-  const std::string text = size.model.empty() ? "nothing ran to its end" : size.model;
+  // "nano: 4 layers, ...": the name before it is the size's, or that of what it was made from.
+  const std::string text =
+      size.model.empty() ? "nothing ran to its end" : size.model.substr(size.model.find(": ") + 2);
   return fmt::format("Size {}: {}; {} sites, {} steps", size.name, text, size.sites,
                      count_text(static_cast<double>(size.steps)));
 }
@@ -121,11 +123,14 @@ std::vector<std::string> plan_notes(const PlanResult& result) {
 std::vector<std::string> plan_warnings(const PlanResult& result) {
   std::vector<std::string> all;
   for (const PlanSizeResult& size : result.sizes) {
-    std::string edges;
+    std::string edges, diverged;
     for (const PlanRow& row : size.rows) {
       if (at_edge(row.remark)) edges += (edges.empty() ? "" : ", ") + row.method.method;
       if (row.status != CellStatus::diverged) continue;
-      all.push_back(row.method.method + " at size " + size.name + " diverged: " + row.reason + ".");
+      diverged += (diverged.empty() ? "" : ", ") + row.method.method + " (" + row.reason + ")";
+    }
+    if (!diverged.empty()) {
+      all.push_back("At size " + size.name + " these diverged: " + diverged + ".");
     }
     if (edges.empty()) continue;
     all.push_back("* At size " + size.name + " the best rate of these is the lowest or highest " +

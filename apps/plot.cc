@@ -134,11 +134,11 @@ std::string curves_of(const Lines& lines, std::size_t index) {
 
 std::string script_of(const Axis& axis, const std::vector<Lines>& all, double target) {
   std::string text = fmt::format(
-      "set terminal svg size 720,420 dynamic name '{}' font 'sans-serif,13'\n"
+      "set terminal svg size 720,{} dynamic name '{}' font 'sans-serif,13'\n"
       "set xlabel '{}'\nset ylabel 'held-out loss, nats per byte'\nset format x '{}'\n"
       "set key outside top center horizontal noenhanced samplen 3\n"
       "set grid lc rgb '#c0808080' lw 0.7\nset border 3 lw 1\nset tics nomirror\n",
-      axis.id, axis.label, axis.format);
+      picture_height(all.size()), axis.id, axis.label, axis.format);
   if (axis.logarithmic) text += "set logscale x 10\n";
   text += fmt::format("set yrange [*:{}]\n", top_of(all) * 1.02);
   std::string plots;

@@ -33,6 +33,12 @@ std::string harmless(std::string_view text) {
   return safe;
 }
 
+int picture_height(std::size_t names) {
+  constexpr std::size_t kInARow = 3, kFree = 2;  // rows that the usual height has room for
+  const std::size_t rows = (names + kInARow - 1) / kInARow;
+  return 420 + 20 * static_cast<int>(rows > kFree ? rows - kFree : 0);
+}
+
 std::string inline_svg(const std::string& document, const std::string& id, const std::string& alt) {
   std::size_t begin = document.find("<svg"), end = document.rfind("</svg>");
   if (begin == std::string::npos || end == std::string::npos) return "";

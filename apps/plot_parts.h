@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -15,6 +16,9 @@ inline constexpr std::array<const char*, 4> kDashes{"1", "(18,5)", "(5,4)", "(18
 
 // Names come from a user; gnuplot must not see quotes, backquotes or escapes in them.
 std::string harmless(std::string_view text);
+
+// Points of a picture with so many names above it: they take rows, which the curves keep.
+int picture_height(std::size_t names);
 
 // gnuplot's document as an element of a page: no prolog, ids of its own, black becomes the text
 // colour.
