@@ -56,8 +56,8 @@ struct Expectation {
   std::optional<double> max_loss;
   std::optional<double> min_loss;
   std::optional<double> max_bytes_up;  // of a site and step
-  std::string hash;        // of the first report seed
-  bool same_hash = false;  // as b, for every report seed
+  std::string hash;                    // of the first report seed
+  bool same_hash = false;              // as b, for every report seed
 };
 
 struct Plan {

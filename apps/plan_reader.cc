@@ -138,7 +138,8 @@ void PlanReader::settings(const toml::table& in, FlatConfig& config) const {
         if (name == own.name) refuse(key.source(), name + " is not for plans; " + own.instead);
       }
       if (node.is_table()) refuse(key.source(), name + " must not be a table");
-      at(node.source(), [&] { config[name] = setting_text(node, name); });
+      const toml::node& value = node;  // a lambda may not capture a part of a binding
+      at(value.source(), [&] { config[name] = setting_text(value, name); });
     }
   }
 }

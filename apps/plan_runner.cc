@@ -21,7 +21,6 @@ namespace {
 constexpr int kTickMs = 50;
 constexpr double kGrace_s = 3.0;  // from the signal to the end of a run
 constexpr std::uint64_t kBar = 10'000;
-constexpr double kFirstGuess = 1e-8;  // seconds a step and parameter, before anything was measured
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -244,7 +243,7 @@ double PlanRunner::cost_of(const Study& study) const {
     all.wall_s += cost.wall_s;
     all.units += cost.units;
   }
-  return units * (all.units > 0 ? all.wall_s / all.units : kFirstGuess);
+  return all.units > 0 ? units * all.wall_s / all.units : 0.0;
 }
 
 void PlanRunner::show() {
@@ -261,7 +260,8 @@ void PlanRunner::show() {
     ahead += study.ahead();
     left += static_cast<double>(study.ahead()) * cost_of(study);
   }
-  const double share = done / (done + left);
+  // Before anything was measured there is no estimate, and at 0 the bar shows none.
+  const double share = costs_.empty() ? 0.0 : done / (done + left);
   progress_.update(std::min(kBar - 1, static_cast<std::uint64_t>(share * kBar)),
                    fmt::format("{}/{} runs  {}", found_ + made_, found_ + made_ + ahead, latest_));
 }
