@@ -10,6 +10,7 @@
 
 #include "apps/far_flags.h"
 #include "apps/near_flags.h"
+#include "apps/plan_flags.h"
 #include "apps/save_flags.h"
 #include "apps/version.h"
 #include "thinwire/error.h"
@@ -119,6 +120,7 @@ class Parser {
     far_ = std::make_unique<FarFlags>(app_, *train_);
     near_ = std::make_unique<NearFlags>(app_, *train_);
     save_ = std::make_unique<SaveFlags>(app_, *train_);
+    plan_ = std::make_unique<PlanFlags>(app_, *compare_);
   }
 
   CommandLine parse(int argc, char** argv) {
@@ -140,6 +142,8 @@ class Parser {
     command.log_json = far_->log_json;
     if (take_other_verb(command)) return command;
     command.json = json_;
+    plan_->check(*compare_);
+    if (plan_->wants_plan()) return plan(std::move(command));
     command.print_config = print_config_;
     command.verb = compare_->parsed() ? Verb::compare
                    : train_->parsed() ? Verb::train
@@ -181,7 +185,21 @@ class Parser {
     if (save_->wants_export()) command.verb = Verb::exporting;
     command.inspect = save_->inspect;
     command.exported = save_->exported;
+    if (plan_->wants_cell()) command.verb = Verb::plan_cell;
+    command.cell = plan_->cell;
     return command.verb != Verb::done;
+  }
+
+  CommandLine plan(CommandLine command) const {
+    command.verb = Verb::plan;
+    command.plan = plan_->plan;
+    command.plan.json = json_;
+    for (const Value& value : values_) {
+      if (value.option->count() == 0 || value.option->get_name() != "--out") continue;
+      if (value.text.empty()) throw UsageError("--out needs a value");
+      command.plan.out = value.text;
+    }
+    return command;
   }
 
   // All of them before any is judged: one may name the methods.
@@ -224,6 +242,7 @@ class Parser {
   std::unique_ptr<FarFlags> far_;
   std::unique_ptr<NearFlags> near_;
   std::unique_ptr<SaveFlags> save_;
+  std::unique_ptr<PlanFlags> plan_;
   std::deque<Value> values_;  // CLI11 keeps references into it
   std::vector<std::string> lrs_;
   std::vector<std::string> sets_;

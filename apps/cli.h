@@ -7,6 +7,8 @@
 #include "apps/inspect_command.h"
 #include "apps/launch_command.h"
 #include "apps/options.h"
+#include "apps/plan_cell.h"
+#include "apps/plan_command.h"
 #include "apps/saving.h"
 #include "apps/site_command.h"
 #include "apps/status_command.h"
@@ -15,6 +17,8 @@ namespace thinwire::app {
 
 enum class Verb {
   compare,
+  plan,
+  plan_cell,
   train,
   launch,
   optimizers,
@@ -38,6 +42,8 @@ struct CommandLine {
   SiteCommand site;  // of train
   SaveCommand save;  // likewise
   InspectCommand inspect;
+  PlanCommand plan;
+  CellCommand cell;
   ExportCommand exported;
   std::string keygen_file;
   bool log_json = false;  // of hub and train

@@ -74,6 +74,7 @@ MethodResult summarize(const RunOptions& options, const MethodSpec& spec,
   for (std::size_t i = 0; i < runs.size(); ++i) {
     SeedResult seed;
     seed.seed = options.seed + i;
+    seed.first_loss = runs[i].first_loss;
     seed.hash = fmt::format("{:016x}", runs[i].hash);
     for (const Evaluation& point : runs[i].curve) {
       seed.curve.push_back({point.step, point.loss, point.bytes_up,
@@ -252,6 +253,7 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
       done += options.steps;
     }
     result.unsaved = runs.back().unsaved;
+    result.parameters = runs[0].parameters;
     result.model = model_text(options, runs[0].parameters);
     result.ring_bytes = ring_bytes(runs[0].parameters, options.sites);
     result.methods.push_back(summarize(options, method, runs));

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cmath>
 #include <functional>
 #include <map>
 
 #include "apps/gnuplot.h"
+#include "apps/plot_parts.h"
 #include "apps/table.h"
 
 namespace thinwire::app {
@@ -36,11 +36,6 @@ struct Axis {
   std::function<double(const CurvePoint&)> x;
   std::function<std::string(double)> text;  // an x in words
 };
-
-// Readable on white and on near-black; the dashes tell methods apart without colour.
-constexpr std::array<const char*, 8> kColours{"3b7dd8", "d9601a", "2a9d57", "b04fc4",
-                                              "b58900", "d1436b", "1795a5", "808080"};
-constexpr std::array<const char*, 4> kDashes{"1", "(18,5)", "(5,4)", "(18,4,4,4)"};
 
 // The untrained start, at 0 of everything, is left out: it has no place on a logarithmic axis, and
 // on the others it takes most of the height.
@@ -92,17 +87,6 @@ std::vector<Lines> lines_of(const CompareResult& result, const Axis& axis) {
   return all;
 }
 
-// Names come from a user; gnuplot must not see quotes, backquotes or escapes in them.
-std::string harmless(std::string_view text) {
-  std::string safe;
-  for (char letter : text.substr(0, 60)) {
-    bool plain = std::isalnum(static_cast<unsigned char>(letter)) != 0 ||
-                 std::string_view(" .,:;=+-_()/").find(letter) != std::string_view::npos;
-    safe += plain ? letter : '_';
-  }
-  return safe;
-}
-
 std::string block(const std::string& name, const std::vector<Line>& lines) {
   std::string text = "$" + name + " << END_OF_BLOCK\n";
   for (const Line& line : lines) {
@@ -150,11 +134,11 @@ std::string curves_of(const Lines& lines, std::size_t index) {
 
 std::string script_of(const Axis& axis, const std::vector<Lines>& all, double target) {
   std::string text = fmt::format(
-      "set terminal svg size 720,420 dynamic name '{}' font 'sans-serif,13'\n"
+      "set terminal svg size 720,{} dynamic name '{}' font 'sans-serif,13'\n"
       "set xlabel '{}'\nset ylabel 'held-out loss, nats per byte'\nset format x '{}'\n"
       "set key outside top center horizontal noenhanced samplen 3\n"
       "set grid lc rgb '#c0808080' lw 0.7\nset border 3 lw 1\nset tics nomirror\n",
-      axis.id, axis.label, axis.format);
+      picture_height(all.size()), axis.id, axis.label, axis.format);
   if (axis.logarithmic) text += "set logscale x 10\n";
   text += fmt::format("set yrange [*:{}]\n", top_of(all) * 1.02);
   std::string plots;
@@ -170,37 +154,6 @@ std::string script_of(const Axis& axis, const std::vector<Lines>& all, double ta
   return text + "plot " + plots + "\n";
 }
 
-void replace_all(std::string& text, std::string_view from, std::string_view to) {
-  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at)) {
-    text.replace(at, from.size(), to);
-    at += to.size();
-  }
-}
-
-std::string html_safe_attribute(std::string text) {
-  replace_all(text, "&", "&amp;");
-  replace_all(text, "\"", "&quot;");
-  replace_all(text, "<", "&lt;");
-  return text;
-}
-
-// gnuplot's document as an element of a page: no prolog, ids of its own, black becomes the text
-// colour.
-std::string inline_svg(const std::string& document, const std::string& id, const std::string& alt) {
-  std::size_t begin = document.find("<svg"), end = document.rfind("</svg>");
-  if (begin == std::string::npos || end == std::string::npos) return "";
-  std::string svg = document.substr(begin, end + 6 - begin);
-  for (const char* name : {"gnuplot_canvas", "gpDot", "gpPt", "textbox", "greybox"}) {
-    replace_all(svg, fmt::format("id='{}", name), fmt::format("id='{}_{}", id, name));
-    replace_all(svg, fmt::format("id=\"{}", name), fmt::format("id=\"{}_{}", id, name));
-    replace_all(svg, fmt::format("'#{}", name), fmt::format("'#{}_{}", id, name));
-  }
-  replace_all(svg, "'black'", "'currentColor'");
-  replace_all(svg, "\"black\"", "\"currentColor\"");
-  svg.replace(0, 4, "<svg role=\"img\" aria-label=\"" + html_safe_attribute(alt) + "\"");
-  return svg;
-}
-
 std::string alt_of(const Axis& axis, const CompareResult& result, const std::vector<Lines>& all) {
   std::string text = std::string(axis.caption) + ".";
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -213,7 +166,7 @@ std::string alt_of(const Axis& axis, const CompareResult& result, const std::vec
 
 }  // namespace
 
-std::vector<Figure> figures(const CompareResult& result) {
+std::vector<Figure> figures(const CompareResult& result, const std::string& id) {
   const std::array<Axis, 3> axes{
       {{"loss_steps", "Held-out loss against steps", "steps", "%g", false,
         [](const CurvePoint& at) { return static_cast<double>(at.step); },
@@ -230,7 +183,7 @@ std::vector<Figure> figures(const CompareResult& result) {
     Figure figure{axis.caption, alt_of(axis, result, lines), "", "nothing to draw"};
     if (anything_in(lines)) {
       auto drawn = run_gnuplot(script_of(axis, lines, result.target_loss));
-      if (drawn) figure.svg = inline_svg(*drawn, axis.id, figure.alt);
+      if (drawn) figure.svg = inline_svg(*drawn, axis.id + id, figure.alt);
       if (drawn && has_seed_lines(result)) {
         figure.caption += "; thin lines are seeds, the thick line is their mean";
       }

@@ -16,7 +16,7 @@ struct Figure {
 };
 
 // Always three figures. Seeds are thin lines, their mean is a thick one; the
-// untrained start is not drawn.
-std::vector<Figure> figures(const CompareResult& result);
+// untrained start is not drawn. A page with several results gives each an `id` of its own.
+std::vector<Figure> figures(const CompareResult& result, const std::string& id = "");
 
 }  // namespace thinwire::app

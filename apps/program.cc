@@ -56,6 +56,10 @@ void run(CommandLine command, const OptimizerCatalog& catalog) {
   if (command.verb == Verb::keygen) return run_keygen(command.keygen_file);
   if (command.verb == Verb::status) return run_status(command.status);
   if (command.verb == Verb::inspect) return run_inspect(command.inspect);
+  if (command.verb == Verb::plan) {
+    return run_plan(command.plan, catalog, command.text, stop_flag());
+  }
+  if (command.verb == Verb::plan_cell) return run_cell(command.cell, catalog, stop_flag());
   if (command.verb == Verb::exporting) return run_export(command.exported);
   if (command.verb == Verb::train && command.site.print_timeouts) {
     check_timeouts(command.site);

@@ -67,8 +67,8 @@ void write_all(int file, const std::string& text) {
 }  // namespace
 
 RankProcess::RankProcess(int rank, const std::vector<std::string>& words,
-                         const std::vector<std::string>& environment)
-    : rank_(rank) {
+                         const std::vector<std::string>& environment, std::string* kept)
+    : rank_(rank), kept_(kept) {
   const std::vector<char*> word_list = pointers(words);
   const std::vector<char*> environment_list = pointers(environment);
   const Pipe out = make_pipe();
@@ -133,7 +133,7 @@ void RankProcess::pass_on(Stream& stream, bool at_end) {
   }
   std::string text;
   // The result, which rank 0 alone prints, may be for a machine.
-  const bool plain = rank_ == 0 && &stream == &out_;
+  const bool plain = kept_ != nullptr || (rank_ == 0 && &stream == &out_);
   const std::string prefix = plain ? "" : fmt::format("[rank {}] ", rank_);
   const bool over = stream.file < 0;
   std::size_t begin = 0;
@@ -147,7 +147,11 @@ void RankProcess::pass_on(Stream& stream, bool at_end) {
     begin = std::min(end + 1, stream.line.size());
   }
   stream.line.erase(0, begin);
-  write_all(stream.to, text);
+  if (kept_ != nullptr) {
+    kept_->append(text);
+  } else {
+    write_all(stream.to, text);
+  }
 }
 
 void RankProcess::signal(int number) const {

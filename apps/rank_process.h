@@ -1,5 +1,5 @@
-// One rank that `thinwire launch` has started: its process, in a group of its own, and what it
-// prints. Internal to launch.
+// One rank that `thinwire launch` has started, or one run of a plan: its process, in a group of its
+// own, and what it prints. It does not outlive this process. Internal to launch and plans.
 #pragma once
 
 #include <sys/types.h>
@@ -12,9 +12,11 @@ namespace thinwire::app {
 
 class RankProcess {
  public:
-  // Throws UsageError when there is no such program.
+  // Throws UsageError when there is no such program. What it prints goes to our own standard output
+  // and standard error, each line with the rank before it; or, as it is, to the end of `kept`,
+  // which then outlives this object.
   RankProcess(int rank, const std::vector<std::string>& words,
-              const std::vector<std::string>& environment);
+              const std::vector<std::string>& environment, std::string* kept = nullptr);
   ~RankProcess();  // ended with all that it started
   RankProcess(const RankProcess&) = delete;
   RankProcess& operator=(const RankProcess&) = delete;
@@ -39,6 +41,7 @@ class RankProcess {
   void pass_on(Stream& stream, bool at_end);
 
   const int rank_;
+  std::string* const kept_;
   pid_t process_ = -1;
   Stream out_{-1, 1};
   Stream err_{-1, 2};

@@ -21,7 +21,8 @@ struct RankResult {
   std::uint64_t hash = 0;
   std::uint64_t skipped = 0;
   std::uint64_t parameters = 0;
-  StepTimes times;  // sums
+  double first_loss = 0.0;  // of the first step here, of its own windows
+  StepTimes times;          // sums
 };
 
 using Losses = std::vector<std::vector<double>>;

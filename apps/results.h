@@ -21,6 +21,7 @@ struct CurvePoint {
 struct SeedResult {
   std::uint64_t seed = 0;
   std::vector<CurvePoint> curve;  // ascending steps; the last one is the result
+  double first_loss = 0.0;        // of the first step at site 0, on its training windows
   std::string hash;               // of the replicated state at the end, 16 hex digits
 };
 
@@ -53,6 +54,7 @@ struct CompareResult {
   std::string model;                  // "tiny: 2 layers, 64 wide, ... 117,056 parameters"
   std::string data;                   // "kjv (4,137,850 bytes)"
   std::string link;                   // "100 Mbit/s, 50 ms round trip, no loss"
+  std::uint64_t parameters = 0;       // trainable
   int sites = 1;
   int ranks = 1;
   std::uint64_t steps = 0;

@@ -235,6 +235,7 @@ class Run {
       mine.train_s += seconds_since(begin);
       mine.compute_s += report.compute_s;
       mine.times.add(report.times);
+      if (mine.steps_here == 0) mine.first_loss = report.loss;
       ++mine.steps_here;
       mine.steps = report.index + 1;
       if (site == 0 && rank == 0 && job_.progress) job_.progress(report.index + 1, report.loss);
@@ -326,6 +327,7 @@ class Run {
       result.curve.push_back(evaluation);
     }
     result.traits = traits_;
+    result.first_loss = ranks_[0].first_loss;
     return result;
   }
 

@@ -26,6 +26,7 @@ struct Evaluation {
 struct RunResult {
   std::vector<Evaluation> curve;
   std::uint64_t parameters = 0;  // trainable
+  double first_loss = 0.0;       // of site 0 in the first step, on its own windows
   std::uint64_t hash = 0;        // of the replicated state, equal on all sites
   double bytes_up = 0.0;         // per site and step
   double bytes_down = 0.0;

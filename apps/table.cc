@@ -23,6 +23,17 @@ std::string cut(const std::string& text, std::size_t width) {
   return text.size() <= width ? text : text.substr(0, width - 1) + "~";
 }
 
+std::vector<std::size_t> widths_of(const Grid& grid) {
+  std::vector<std::size_t> widths;
+  for (std::size_t column = 0; column < grid.headings.size(); ++column) {
+    widths.push_back(grid.headings[column].size());
+    for (const auto& row : grid.rows) widths[column] = std::max(widths[column], row[column].size());
+  }
+  return widths;
+}
+
+}  // namespace
+
 std::string wrap(std::string_view text, std::size_t width) {
   std::string lines, line;
   while (!text.empty()) {
@@ -38,15 +49,6 @@ std::string wrap(std::string_view text, std::size_t width) {
     text.remove_prefix(taken == end && end < text.size() ? taken + 1 : taken);
   }
   return lines + line + "\n";
-}
-
-std::vector<std::size_t> widths_of(const Grid& grid) {
-  std::vector<std::size_t> widths;
-  for (std::size_t column = 0; column < grid.headings.size(); ++column) {
-    widths.push_back(grid.headings[column].size());
-    for (const auto& row : grid.rows) widths[column] = std::max(widths[column], row[column].size());
-  }
-  return widths;
 }
 
 std::string grid_text(const Grid& grid) {
@@ -66,8 +68,6 @@ std::string grid_text(const Grid& grid) {
   for (const auto& row : grid.rows) text += line(row);
   return text;
 }
-
-}  // namespace
 
 std::string bytes_text(double bytes) {
   if (!std::isfinite(bytes)) return std::string(kNothing);

@@ -25,7 +25,9 @@ struct Grid {
   std::vector<std::string> headings;
   std::vector<std::vector<std::string>> rows;
 };
-Grid loss_grid(const CompareResult& result);  // loss and bytes
+std::string grid_text(const Grid& grid);                     // lines of at most kTableColumns
+std::string wrap(std::string_view text, std::size_t width);  // as lines; long words are broken
+Grid loss_grid(const CompareResult& result);                 // loss and bytes
 Grid time_grid(const CompareResult& result);  // time, speed, memory, and skips where there are any
 
 // What the columns mean: link, target loss, what is counted. Sentences, no line breaks.
