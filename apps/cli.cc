@@ -114,8 +114,8 @@ class Parser {
     train_ = app_.add_subcommand("train", "Train with one method");
     optimizers_ = app_.add_subcommand("optimizers", "List the optimizers with their settings");
     add_value(compare_, "--methods", "run.methods",
-              "Comma list, as in adamw,distro:delay=1 (adamw,demo,distro)");
-    add_value(train_, "--method", "run.methods", "One of `thinwire optimizers` (distro)");
+              "Comma list, as in adamw,distro:delay=1 (adamw,muon,mural,distro)");
+    add_value(train_, "--method", "run.methods", "One of `thinwire optimizers` (mural)");
     for (CLI::App* verb : {compare_, train_}) add_run_flags(verb);
     far_ = std::make_unique<FarFlags>(app_, *train_);
     near_ = std::make_unique<NearFlags>(app_, *train_);
@@ -151,7 +151,7 @@ class Parser {
     command.site = far_->site;
     command.site.near = near_->near;
     command.save = save_->save;
-    if (command.verb == Verb::train) command.config["run.methods"] = "distro";
+    if (command.verb == Verb::train) command.config["run.methods"] = "mural";
     if (!config_file_.empty()) {
       for (auto& [key, value] : read_config_file(config_file_)) command.config[key] = value;
     }

@@ -31,7 +31,7 @@ struct MethodSpec {
   float lr = 0.0f;                              // peak
 };
 
-inline constexpr const char* kDefaultMethods = "adamw,demo,distro";
+inline constexpr const char* kDefaultMethods = "adamw,muon,mural,distro";
 
 // Whether `owner`, the name or the label of a method, is among the entries of `methods`.
 bool takes_part(const std::string& owner, const std::string& methods);

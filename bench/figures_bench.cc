@@ -2,6 +2,7 @@
 // with the value and what it was made of.
 #include <malloc.h>
 
+#include <cmath>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -338,6 +339,45 @@ json rank_memory() {
   return {{"value", worst}, {"methods", parts}};
 }
 
+// How far what a site sends is from the formula, in percent: whole tiles, so that padding is no
+// part of it.
+double bytes_off_formula(const std::string& method,
+                         const std::map<std::string, std::string>& settings, int steps,
+                         double formula_bytes, json& parts) {
+  test::SiteRunOptions run;
+  run.world = {.sites = 2};
+  run.steps = static_cast<std::uint64_t>(steps);
+  run.optimizer = [&] {
+    Settings given(method, settings);
+    return optimizer_catalog().make(method, given);
+  };
+  run.model = [](int site, int) {
+    return std::make_unique<ToyModel>(
+        ToyOptions{.site = site, .parameters = {{"a", {512, 512}, 0}, {"b", {512, 512}, 1}}});
+  };
+  const auto sent = static_cast<double>(test::run_sites(run)[0].traffic.bytes_sent);
+  parts[method] = {{"sent", sent}, {"formula", formula_bytes}};
+  return 100.0 * std::abs(sent / formula_bytes - 1.0);
+}
+
+json local_bytes() {
+  constexpr double kTiles = 2 * 64;
+  constexpr double kTileValues = 4096;
+  constexpr int kWords = 5;  // about every part of the model
+  json parts;
+  // 4 bits a value and a scale a tile.
+  const double dense = kTiles * kWords * (4 * kTileValues + 32) / 8;
+  // Positions at their entropy, 2 bits a value and a scale a tile.
+  const int k = 64;
+  double bits = 2 * k + 32;
+  for (int i = 0; i < k; ++i) bits += std::log2((kTileValues - i) / (i + 1));
+  const double sparse = kTiles * kWords * bits / 8;
+  const double worst = std::max(
+      bytes_off_formula("streaming_diloco", {{"h", "6"}}, 6 * kWords, dense, parts),
+      bytes_off_formula("sparseloco", {{"h", "6"}, {"k", "64"}}, 6 * kWords, sparse, parts));
+  return {{"value", worst}, {"methods", parts}};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -345,7 +385,8 @@ int main(int argc, char** argv) {
       {"adamw_sharded", adamw_sharded}, {"replicas", replicas},
       {"sent_kept", sent_kept},         {"bits_per_coefficient", bits_per_coefficient},
       {"bytes_ratio", bytes_ratio},     {"loss_gap", loss_gap},
-      {"rank_memory", rank_memory},     {"two_ranks", two_ranks}};
+      {"rank_memory", rank_memory},     {"two_ranks", two_ranks},
+      {"local_bytes", local_bytes}};
   const auto found = argc == 2 ? figures.find(argv[1]) : figures.end();
   if (found == figures.end()) {
     std::cerr << "usage: figures_bench NAME, one of:";

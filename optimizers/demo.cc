@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "optimizers/arithmetic.h"
+#include "optimizers/budget.h"
 #include "thinwire/error.h"
 
 namespace thinwire {
@@ -69,6 +70,7 @@ Demo::Demo(Options options) : options_(std::move(options)) {
 Traits Demo::traits() const {
   Traits traits;
   traits.delay = options_.delay;
+  traits.wants_time = options_.bits_per_second > 0.0;
   traits.suggested_lr = options_.suggested_lr;
   // The mean square of a block, and a rule's matrices, need all of it in one place.
   traits.whole_matrices = options_.follow == Follow::rms ||
@@ -95,6 +97,7 @@ Demo::Slot Demo::slot(Floats sent, std::size_t tile, std::uint64_t step) const {
 Update Demo::extract(const Step& step, Shard& shard) {
   const float clip = clip_factor(step.norm, options_.clip);
   const float rate = options_.rate_inside ? step.lr : 1.0f;
+  const int k = picks_now(step, shard);
   const Floats residual = shard.state("residual");
   Update update;
   update.picks.value_bits = options_.bits;
@@ -116,17 +119,35 @@ Update Demo::extract(const Step& step, Shard& shard) {
       } else {
         kernels::fold(tile, shard.grad(), options_.decay, rate * clip, of_tile, options_.basis);
       }
-      say(step, shard, i, update.picks);
+      say(step, shard, i, k, update.picks);
     }
   }
   return update;
 }
 
+// Before the first step has been timed, one coefficient a tile.
+int Demo::picks_now(const Step& step, const Shard& shard) const {
+  int k = options_.k;
+  if (options_.bytes_per_step > 0.0) {
+    k = affordable(shard.layout(), k, options_.bits, options_.bytes_per_step);
+    if (k == 0) {
+      throw UsageError(options_.name +
+                       ": bytes_per_step does not pay for one coefficient a tile; " +
+                       "give more, or take a method with local steps");
+    }
+  }
+  if (options_.bits_per_second > 0.0) {
+    const double bytes = options_.bits_per_second / 8.0 * step.compute_s;
+    k = std::max(1, affordable(shard.layout(), k, options_.bits, bytes));
+  }
+  return k;
+}
+
 // What is said is no longer owed; its exact value is kept until the round is known to be closed.
-void Demo::say(const Step& step, Shard& shard, std::size_t index, Picks& picks) const {
+void Demo::say(const Step& step, Shard& shard, std::size_t index, int k, Picks& picks) const {
   std::array<std::uint16_t, kTileValues> positions;
   const Floats of_tile = coefficients(shard.tiles()[index], shard.state("residual"));
-  const std::size_t count = kernels::top_k(of_tile, options_.k, positions.data());
+  const std::size_t count = kernels::top_k(of_tile, k, positions.data());
   picks.counts.push_back(static_cast<std::uint16_t>(count));
   const Slot said = slot(shard.state("sent"), index, step.index);
   for (std::size_t pick = 0; pick < count; ++pick) {

@@ -60,6 +60,9 @@ class Demo final : public Optimizer {
     bool clip_to_median = false;  // what a site said of a tile, to the median norm; bits = 32
     int delay = 0;                // steps until an update is applied, 0 .. 8
     float look_ahead = 0.0f;      // c
+    // What an update may take on the wire, frames aside; then k is the most. 0: no budget.
+    double bytes_per_step = 0.0;
+    double bits_per_second = 0.0;  // times the seconds that a step computes
   };
 
   explicit Demo(Options options);  // throws UsageError for settings out of range
@@ -84,7 +87,8 @@ class Demo final : public Optimizer {
   };
   Pace pace(const Step& step, float keep, float share) const;
   Slot slot(Floats sent, std::size_t tile, std::uint64_t step) const;
-  void say(const Step& step, Shard& shard, std::size_t tile, Picks& picks) const;
+  int picks_now(const Step& step, const Shard& shard) const;
+  void say(const Step& step, Shard& shard, std::size_t tile, int k, Picks& picks) const;
   double decode(const Tile& tile, TileVotes& votes, int divisor, Floats z) const;
   double decode_owed(const Step& step, Shard& shard, std::size_t tile, Floats z) const;
   template <class Decode>

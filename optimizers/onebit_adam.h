@@ -6,8 +6,9 @@
 //
 //   m = mean of c_s;  x = (1 - lr wd) x - lr m / (sqrt(v) + eps)
 //
-// A value that had no gradient in the warm-up has v = 0 and stays: a vote has no zero, and would throw
-// it far. Everybody hears everybody, so the published second compression, at a server, has no place here.
+// A value that had no gradient in the warm-up has v = 0 and stays: a vote has no zero, and would
+// throw it far. Everybody hears everybody, so the published second compression, at a server, has no
+// place here.
 #pragma once
 
 #include "optimizers/rule.h"

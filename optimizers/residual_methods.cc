@@ -55,6 +55,8 @@ std::unique_ptr<Optimizer> make(Settings& settings, Demo::Options options,
   options.vector_rate = read_number(settings, "vector_rate", options.vector_rate, 0.0, 1e6);
   options.clip_to_median = settings.integer("clip_to_median", 0, 0, 1) != 0;
   options.look_ahead = read_number(settings, "look_ahead", options.look_ahead, 0.0, 100.0);
+  options.bytes_per_step = settings.number("bytes_per_step", 0.0, 0.0, 1e15);
+  options.bits_per_second = settings.number("bits_per_second", 0.0, 0.0, 1e15);
   return std::make_unique<Demo>(options);
 }
 

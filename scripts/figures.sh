@@ -45,6 +45,18 @@ checkpoint_stall     | <= 1.5  | ratio         | time that saving 100 MB of stat
 checkpoint_resume    | <= 0    | methods       | methods for which 100 steps, saved, and 100 more differ from 200, 4 sites
 checkpoint_reshard   | <= 0    | failures      | saved by 4 ranks, gone on with by 1, 2, 3 and 8: other bits
 checkpoint_kill      | <= 0    | failures      | kill -9 at 50 random moments while saving: nothing valid, older, or other bits
+oracles              | <= 0    | failing tests | methods against their exact degenerate cases
+mural_to_adamw       | <= -0.03 | nats/byte    | held-out loss of mural, k = 16, minus that of tuned adamw, 1000 steps, 3 seeds (plans/small.toml)
+mural_to_muon        | <= 0.15 | nats/byte     | the same minus that of tuned muon, all-reduced
+mural_delay          | <= 0.02 | nats/byte     | mural with delay 1 minus mural
+mural_naive          | >= 0.02 | nats/byte     | mural with delay 1 and without look-ahead minus mural
+mural_k4             | <= 0.05 | nats/byte     | mural, k = 4, minus tuned adamw
+mural_local_to_adamw | <= 0    | nats/byte     | mural_local, 10 local steps, minus tuned adamw
+nightly_to_adamw     | <= 0    | nats/byte     | mural minus tuned adamw, 0.87 M parameters, 400 steps, 3 seeds (plans/nightly.toml)
+nightly_to_muon      | <= 0.3  | nats/byte     | mural minus tuned muon, the same
+local_bytes          | <= 5    | %             | bytes of streaming_diloco and sparseloco off the formula, the worse
+plugin_median        | <= 120  | lines         | of a method's own files, the median
+plugin_smallest      | <= 40   | lines         | the same, the smallest
 build_time           | <= 600  | s             | configuring and building release from nothing, without ccache
 test_time            | <= 600  | s             | all tests of release
 LIST
@@ -54,7 +66,18 @@ LIST
 measure() {
   case $1 in
     demo_golden) failing_tests Golden ;;
-    adamw_sharded | replicas | sent_kept | bits_per_coefficient | bytes_ratio | loss_gap | rank_memory | two_ranks)
+    oracles) failing_tests '^Oracles' ;;
+    mural_to_adamw) plan_gap small mural adamw ;;
+    mural_to_muon) plan_gap small mural muon ;;
+    mural_delay) plan_gap small "mural delay 1" mural ;;
+    mural_naive) plan_gap small "mural delay 1, naive" mural ;;
+    mural_k4) plan_gap small "mural k=4" adamw ;;
+    mural_local_to_adamw) plan_gap small mural_local adamw ;;
+    nightly_to_adamw) plan_gap nightly mural adamw ;;
+    nightly_to_muon) plan_gap nightly mural muon ;;
+    plugin_median) plugin_lines | sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }' ;;
+    plugin_smallest) plugin_lines | sort -n | head -1 ;;
+    local_bytes | adamw_sharded | replicas | sent_kept | bits_per_coefficient | bytes_ratio | loss_gap | rank_memory | two_ranks)
       run_json value figures_bench "$1"
       ;;
     shard_memory) run_json value memory_bench "$1" ;;
@@ -92,6 +115,26 @@ failing_tests() {
   build_preset release >&2 || return
   output=$(ctest --test-dir build/release --no-tests=error -R "$1" 2>&1) || true
   grep -oE '[0-9]+ tests failed out of [0-9]+' <<<"$output" | grep -oE '^[0-9]+'
+}
+
+# plan_gap PLAN A B: runs the experiment, or what this program has not run of it yet, and prints the mean
+# difference of A's loss and B's over its seeds.
+plan_gap() {
+  local program=build/release/apps/thinwire out
+  build_preset release >&2 || return
+  out=build/plans/$1-$(sha256sum "$program" | cut -c 1-8)
+  "$program" compare --plan "plans/$1.toml" --out "$out" --json >"$out.json" || [[ -s $out.json ]] || return
+  python3 scripts/plan_gap.py "$out.json" "$2" "$3"
+}
+
+# Lines of each method's own files; parts that methods share are not a plug-in.
+plugin_lines() {
+  local shared='all_reduce|arithmetic|budget|catalog|coarse|rule|rules|tile_values|tile_votes|.*_methods'
+  for file in optimizers/*; do
+    file=${file##*/}
+    file=${file%.*}
+    [[ $file =~ ^($shared)$ ]] || echo "$file"
+  done | sort -u | while read -r stem; do cat optimizers/"$stem".* | wc -l; done
 }
 
 seconds() {
