@@ -222,6 +222,18 @@ TEST_F(CliPlan, ADivergedMethodIsReportedAndThePlanGoesOn) {
   EXPECT_NE(run_plan(text).err.find("plan: 0 runs made"), std::string::npos);
 }
 
+TEST_F(CliPlan, AGuardThatStopsARunMakesItADivergedOne) {
+  std::string text = kSmall + "[[method]]\nlabel = \"wild\"\nmethod = \"adamw\"\nlr = 1e30\n";
+  text.replace(text.find("steps = 6"), 9, "steps = 6\nguard = \"stop\"");
+  const Outcome outcome = run_plan(text);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(row("wild")["status"], "diverged");
+  EXPECT_NE(row("wild")["reason"].get<std::string>().find("finite"), std::string::npos)
+      << row("wild")["reason"];
+  EXPECT_EQ(row("adamw")["status"], "trained");
+  EXPECT_EQ(run_plan(text).code, 0);  // from the files
+}
+
 TEST_F(CliPlan, AViolatedExpectationIsNamed) {
   const std::string good = "[[expect]]\na = \"distro:k=16\"\nb = \"adamw\"\nmax_gap = 100\n" +
                            std::string("[[expect]]\na = \"adamw\"\nmax_loss = 9\nmin_loss = 0.1\n");
