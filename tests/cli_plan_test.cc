@@ -38,7 +38,7 @@ class CliPlan : public CliTest {
   }
 
   Json result(const std::string& out = "out") const {
-    const Json json = Json::parse(read(out + "/result.json"), nullptr, false);
+    Json json = Json::parse(read(out + "/result.json"), nullptr, false);
     EXPECT_TRUE(json.is_object());
     return json;
   }
@@ -63,8 +63,9 @@ class CliPlan : public CliTest {
   // Results by name of the file, whole.
   std::map<std::string, std::string> cells(const std::string& out = "out") const {
     std::map<std::string, std::string> all;
-    for (const std::string& name : names_in(out + "/cells")) {
-      if (name.ends_with(".json") && name[0] != '.') all[name] = read(out + "/cells/" + name);
+    const std::string dir = out + "/cells/";
+    for (const std::string& name : names_in(dir)) {
+      if (name.ends_with(".json") && name[0] != '.') all[name] = read(dir + name);
     }
     return all;
   }

@@ -123,6 +123,7 @@ TEST(PlanReport, TheFrontHoldsWhatNothingBeats) {
   const std::vector<ParetoPoint> front = pareto_front(
       {{100, 0.0, 0}, {1, 0.3, 1}, {10, 0.1, 2}, {10, 0.2, 3}, {50, 0.1, 4}, {200, -0.1, 5}});
   std::vector<std::size_t> indices;
+  indices.reserve(front.size());
   for (const ParetoPoint& point : front) indices.push_back(point.index);
   EXPECT_EQ(indices, (std::vector<std::size_t>{1, 2, 0, 5}));
 }
