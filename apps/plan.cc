@@ -17,7 +17,8 @@ std::string shortest(float value) {
 
 std::string describe(const PlanPoint& point) {
   std::string text;
-  for (const auto& [key, value] : point.settings) text += key + "=" + value + " ";
+  for (const auto& [key, value] : point.settings)
+    text.append(key).append("=").append(value).append(" ");
   return text + "lr=" + shortest(point.lr);
 }
 
@@ -36,7 +37,8 @@ FlatConfig cell_config(const PlanSize& size, const PlanMethod& method, const Pla
                        std::uint64_t seed) {
   FlatConfig config = size.config;
   std::string text = method.method;
-  for (const auto& [key, value] : point.settings) text += ":" + key + "=" + value;
+  for (const auto& [key, value] : point.settings)
+    text.append(":").append(key).append("=").append(value);
   config["run.methods"] = text + ":lr=" + shortest(point.lr);
   config["run.seed"] = std::to_string(seed);
   config["run.seeds"] = "1";

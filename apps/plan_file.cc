@@ -31,6 +31,7 @@ class Reading {
     if (plan_.name.empty()) {
       reader_.refuse(root.source(), "the plan has no name; begin it with name = \"...\"");
     }
+    check_label(root, "name", plan_.name);
     read_seeds(root);
     read_sizes(root);
     for (const toml::table* entry : reader_.tables(root, "method")) read_method(*entry);
@@ -142,9 +143,9 @@ class Reading {
     const auto odd = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
     if (label.size() <= kLabelMax && std::none_of(label.begin(), label.end(), odd)) return;
     const toml::node* node = entry.get(key);
-    reader_.refuse(node != nullptr ? node->source() : entry.source(),
-                   fmt::format("'{:.20}' is no name for a table: give a line of at most {} letters",
-                               label, kLabelMax));
+    reader_.refuse(
+        node != nullptr ? node->source() : entry.source(),
+        fmt::format("this is no name for a table; give one line of at most {} letters", kLabelMax));
   }
 
   // Throws what the catalog says of it.

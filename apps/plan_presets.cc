@@ -1,5 +1,7 @@
 #include "apps/plan_presets.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -72,19 +74,20 @@ bool is_baseline(const std::string& label) {
 
 void add_baselines(Plan& plan, const OptimizerCatalog& catalog) {
   std::vector<PlanMethod> added;
-  if (find(plan, kAdamw) == nullptr) {
-    added.push_back(baseline(plan, catalog, kAdamw));
-    added.back().grid = {{"beta1", {"0.9", "0.8"}}};
+  const PlanMethod* listed = find(plan, kAdamw);
+  PlanMethod adamw = listed != nullptr ? *listed : baseline(plan, catalog, kAdamw);
+  if (listed == nullptr) {
+    adamw.grid = {{"beta1", {"0.9", "0.8"}}};
+    added.push_back(adamw);
   }
-  const PlanMethod adamw = added.empty() ? *find(plan, kAdamw) : added.front();
   for (const std::string label : {kMuon, kAveraging}) {
     if (find(plan, label) != nullptr) continue;
     const std::string name = name_of(expand_preset(label));
     if (knows(catalog, name)) {
       added.push_back(baseline(plan, catalog, label));
     } else {
-      plan.notes.push_back("The baseline '" + label +
-                           "' is left out: this program has no method '" + name + "'.");
+      plan.notes.push_back(fmt::format(
+          "The baseline '{}' is left out: this program has no method '{}'.", label, name));
     }
   }
   if (find(plan, kAlone) == nullptr) added.push_back(alone_like(adamw));

@@ -123,14 +123,22 @@ std::vector<std::string> plan_notes(const PlanResult& result) {
 std::vector<std::string> plan_warnings(const PlanResult& result) {
   std::vector<std::string> all;
   for (const PlanSizeResult& size : result.sizes) {
-    std::string edges, diverged;
+    std::string edges, diverged, skipped;
     for (const PlanRow& row : size.rows) {
       if (at_edge(row.remark)) edges += (edges.empty() ? "" : ", ") + row.method.method;
+      if (row.method.skipped > 0) {
+        skipped += fmt::format("{}{} ({})", skipped.empty() ? "" : ", ", row.method.method,
+                               row.method.skipped);
+      }
       if (row.status != CellStatus::diverged) continue;
       diverged += (diverged.empty() ? "" : ", ") + row.method.method + " (" + row.reason + ")";
     }
     if (!diverged.empty()) {
       all.push_back("At size " + size.name + " these diverged: " + diverged + ".");
+    }
+    if (!skipped.empty()) {
+      all.push_back("At size " + size.name + " contributions of these were left out because a " +
+                    "gradient was not finite: " + skipped + ".");
     }
     if (edges.empty()) continue;
     all.push_back("* At size " + size.name + " the best rate of these is the lowest or highest " +

@@ -38,7 +38,7 @@ class CliPlan : public CliTest {
   }
 
   Json result(const std::string& out = "out") const {
-    const Json json = Json::parse(read(out + "/result.json"), nullptr, false);
+    Json json = Json::parse(read(out + "/result.json"), nullptr, false);
     EXPECT_TRUE(json.is_object());
     return json;
   }
@@ -63,8 +63,9 @@ class CliPlan : public CliTest {
   // Results by name of the file, whole.
   std::map<std::string, std::string> cells(const std::string& out = "out") const {
     std::map<std::string, std::string> all;
-    for (const std::string& name : names_in(out + "/cells")) {
-      if (name.ends_with(".json") && name[0] != '.') all[name] = read(out + "/cells/" + name);
+    const std::string dir = out + "/cells/";
+    for (const std::string& name : names_in(dir)) {
+      if (name.ends_with(".json") && name[0] != '.') all[name] = read(dir + name);
     }
     return all;
   }
@@ -220,6 +221,18 @@ TEST_F(CliPlan, ADivergedMethodIsReportedAndThePlanGoesOn) {
   EXPECT_EQ(row("distro:k=16")["status"], "trained");
   EXPECT_NE(outcome.out.find("diverged 2/2"), std::string::npos) << outcome.out;
   EXPECT_NE(run_plan(text).err.find("plan: 0 runs made"), std::string::npos);
+}
+
+TEST_F(CliPlan, AGuardThatStopsARunMakesItADivergedOne) {
+  std::string text = kSmall + "[[method]]\nlabel = \"wild\"\nmethod = \"adamw\"\nlr = 1e30\n";
+  text.replace(text.find("steps = 6"), 9, "steps = 6\nguard = \"stop\"");
+  const Outcome outcome = run_plan(text);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(row("wild")["status"], "diverged");
+  EXPECT_NE(row("wild")["reason"].get<std::string>().find("finite"), std::string::npos)
+      << row("wild")["reason"];
+  EXPECT_EQ(row("adamw")["status"], "trained");
+  EXPECT_EQ(run_plan(text).code, 0);  // from the files
 }
 
 TEST_F(CliPlan, AViolatedExpectationIsNamed) {

@@ -41,6 +41,7 @@ PlanSizeResult made_up_size(const std::string& name, std::uint64_t parameters) {
   size.rows = {made_up_row("adamw", 2.1, 702336), made_up_row("<distro> & \"friends\"", 2.2, 327),
                made_up_row("alone", 2.4, 0)};
   size.rows[0].remark = "lowest rate tried";
+  size.rows[2].method.skipped = 3;
   PlanRow wild;
   wild.method.method = "wild";
   wild.method.loss = wild.to_adamw.mean = wild.to_muon.mean = kNan;
@@ -78,10 +79,10 @@ TEST(PlanReport, TheTableHasEverythingWithin80Columns) {
   const std::string table = plan_table(result);
   std::istringstream lines(table);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
-  for (const char* part :
-       {"+0.1000 +- 0.0123", "-0.0312 +- 0.0088", "baseline", "diverged 1/3", "0.004*",
-        "best, lowest rate tried", "added", "1/2148", "VIOLATED: alone", "holds: distro",
-        "seeds 11, 12, 13", "seed 1 alone", "'muon' is left out", "vs muon"}) {
+  for (const char* part : {"+0.1000 +- 0.0123", "-0.0312 +- 0.0088", "baseline", "diverged 1/3",
+                           "0.004*", "best, lowest rate tried", "added", "1/2148",
+                           "VIOLATED: alone", "holds: distro", "seeds 11, 12, 13", "seed 1 alone",
+                           "'muon' is left out", "vs muon", "finite: alone (3)."}) {
     EXPECT_NE(table.find(part), std::string::npos) << part << "\n" << table;
   }
 }
@@ -122,6 +123,7 @@ TEST(PlanReport, TheFrontHoldsWhatNothingBeats) {
   const std::vector<ParetoPoint> front = pareto_front(
       {{100, 0.0, 0}, {1, 0.3, 1}, {10, 0.1, 2}, {10, 0.2, 3}, {50, 0.1, 4}, {200, -0.1, 5}});
   std::vector<std::size_t> indices;
+  indices.reserve(front.size());
   for (const ParetoPoint& point : front) indices.push_back(point.index);
   EXPECT_EQ(indices, (std::vector<std::size_t>{1, 2, 0, 5}));
 }
