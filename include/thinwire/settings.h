@@ -12,7 +12,7 @@ namespace thinwire {
 
 class Settings {
  public:
-  // `owner` names the plug-in in error messages ("distro").
+  // `owner` names the plug-in in error messages ("mine").
   Settings(std::string owner, std::map<std::string, std::string> values = {});
 
   // The value of `key`, or `fallback`; must lie in [low, high]. A float is never NaN.
