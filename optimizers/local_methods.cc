@@ -94,7 +94,7 @@ Preset mural_local() {
                       .outer_lr = 1.0f,
                       .h = 10,
                       .by_tile = true,
-                      .k = 300,
+                      .k = 256,
                       .coarse = Coarse::sign,
                       .feedback = true,
                       .decay = 0.95f,

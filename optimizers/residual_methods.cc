@@ -99,7 +99,7 @@ void add_residual_methods(OptimizerCatalog& catalog) {
   catalog.add("mural", "Muon residual and look-ahead: 1-bit votes, our own; start here",
               make_mural);
   catalog.add("signum", "Signum with majority vote: one bit a parameter and step", make_signum);
-  catalog.add("topk", "top-k of the values with error feedback and momentum", make_topk);
+  catalog.add("topk", "top-k of the values with error feedback", make_topk);
 }
 
 }  // namespace thinwire
