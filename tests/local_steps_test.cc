@@ -134,6 +134,60 @@ TEST(LocalSteps, EveryFragmentHasACountOfItsOwnInTheOuterRule) {
   EXPECT_EQ(moves, std::vector<int>(a.size(), 3));
 }
 
+// ---- whose turn it is
+
+// Of the last step, tile by tile: was something said?
+std::vector<bool> spoken_tiles(Team& team) {
+  std::vector<bool> spoken(team[0].shard.tiles().size(), false);
+  for (const Contribution& one : team.heard()) {
+    for (std::size_t t = 0; t < spoken.size(); ++t) spoken[t] = one.update.picks.counts[t] > 0;
+  }
+  return spoken;
+}
+
+TEST(LocalSteps, UnitsOrTilesAreSaidInTurn) {
+  // Two tiles and a vector's in unit 0, one and a vector's, of two rows, in unit 1.
+  Team units(two_units(), "streaming_diloco", {{"h", "4"}, {"fragments", "2"}}, 2);
+  Team tiles(two_units(), "mural_local", {{"h", "4"}}, 2);
+  for (std::size_t step = 0; step < 12; ++step) {
+    units.step();
+    tiles.step();
+    const bool first = step % 4 == 3, second = step % 4 == 1;
+    EXPECT_EQ(spoken_tiles(units), (std::vector<bool>{first, first, first, second, second}))
+        << step;
+    std::vector<bool> expected(5, false);
+    for (std::size_t t = 0; t < 5; ++t) expected[t] = t % 4 == (step + 1) % 4;
+    EXPECT_EQ(spoken_tiles(tiles), expected) << step;
+  }
+}
+
+// Such an update passes the codec and is of the method's form.
+TEST(LocalSteps, StrangeWordsFromOutsideMoveNothingThatIsNotDue) {
+  Settings settings("streaming_diloco", {{"h", "4"}, {"fragments", "2"}});
+  const auto method = optimizer_catalog().make("streaming_diloco", settings);
+  const Layout layout(two_units());
+  Shard shard(layout, 0, 1, method->traits().states);
+  const Step step{.index = 3, .sites = 2};  // unit 0 is due: tiles 0, 1 and 2
+  Update strange;
+  strange.picks.value_bits = 4;
+  strange.picks.counts = {2, 0, 2, 0, 1};
+  // Two values of a tile that is whole, two places in the padding, a tile that is not due.
+  strange.picks.positions = {0, 4095, 9, 4095, 0};
+  strange.picks.codes = {14, 15, 14, 14, 14};
+  strange.picks.scales = {1.0f, 5.0f, 7.0f};
+  method->apply(step, shard, std::vector<Contribution>{{1, strange}});
+  const float moved = 0.5f * 0.7f * 1.9f;  // half of it, by Nesterov's first step
+  for (std::size_t i = 0; i < shard.params().size(); ++i) {
+    const float expected = i == 0 ? -moved : i == 63 * 70 + 63 ? moved : 0.0f;
+    ASSERT_NEAR(shard.params()[i], expected, 1e-6f) << i;
+  }
+  strange.picks.scales.clear();  // allowed, and of no size
+  const std::vector<float> before(shard.params().begin(), shard.params().end());
+  std::ranges::fill(shard.state("outer_momentum"), 0.0f);
+  method->apply(step, shard, std::vector<Contribution>{{1, strange}});
+  EXPECT_EQ(std::vector<float>(shard.params().begin(), shard.params().end()), before);
+}
+
 // ---- sites that come and go
 
 TEST(LocalSteps, ASiteThatTookTheStateOverBeginsAtTheAnchor) {

@@ -2,8 +2,8 @@
 // (Against other methods: oracles_test.)
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
-#include <optional>
 
 #include "tests/support/team.h"
 
@@ -227,7 +227,6 @@ TEST(OnebitAdam, WordsOfTheOtherHalfOfTheRunWeighNothing) {
     Settings settings("onebit_adam", {{"warmup", "1"}});
     const auto method = optimizer_catalog().make("onebit_adam", settings);
     Shard shard(layout, 0, 1, method->traits().states);
-    std::optional<Update> votes;
     for (std::uint64_t index = 0; index < 3; ++index) {
       const Step step{.index = index, .lr = 0.01f, .sites = 2, .norm = 1.0};
       const std::vector<float> gradient = noise_vector(index, 30);

@@ -85,7 +85,8 @@ TEST(Rules, LionIsTheSignOfAnInterpolation) {
 }
 
 TEST(Rules, MuonOrthogonalisesItsNesterovMomentum) {
-  for (const auto& [rows, cols] : {std::pair{5, 7}, {9, 4}}) {
+  for (const auto& shape : {std::pair{5, 7}, {9, 4}}) {
+    const int rows = shape.first, cols = shape.second;
     Matrix b(static_cast<std::size_t>(rows * cols), 0.0);
     expect_rule("muon", {{"clip", "0"}}, rows, cols, [&](Matrix& x, const std::vector<float>& g) {
       Matrix o(b.size());
@@ -104,7 +105,8 @@ TEST(Rules, MuonOrthogonalisesItsNesterovMomentum) {
 
 // Of all rows it is Muon with the classical momentum instead of Nesterov's.
 TEST(Rules, Dion2OfAllRowsOrthogonalisesItsMomentum) {
-  for (const auto& [rows, cols] : {std::pair{5, 7}, {9, 4}}) {
+  for (const auto& shape : {std::pair{5, 7}, {9, 4}}) {
+    const int rows = shape.first, cols = shape.second;
     Matrix m(static_cast<std::size_t>(rows * cols), 0.0);
     expect_rule("dion2", {{"clip", "0"}, {"fraction", "1"}}, rows, cols,
                 [&](Matrix& x, const std::vector<float>& g) {
