@@ -51,6 +51,8 @@ RunSettings settings_to_keep(const RunOptions& options, const Text& text) {
   std::istringstream lines(options.config);
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with("[")) section = line.substr(1, line.find(']') - 1);
+    // However the method is written, so that a setting that differs is named and not missing.
+    if (section.starts_with("optimizer.")) section = "optimizer." + options.methods.front().name;
     const std::size_t equals = line.find(" = ");
     if (equals == std::string::npos) continue;
     const std::string name = section + "." + line.substr(0, equals);

@@ -36,10 +36,12 @@ inline float scale_of(Coarse coarse, std::span<const float> values) {
   return values.empty() ? 0.0f : static_cast<float>(sum / static_cast<double>(values.size()));
 }
 
-// |value| / scale in powers of two: 0 for nothing, 7 for 1, one less for each half; to the nearest.
+// |value| / scale in powers of two: 0 for nothing, 7 for 1, one less for each half; to the nearest,
+// upwards from the middle.
 inline std::uint32_t e3m0_magnitude(float ratio) {
   const auto bits = std::bit_cast<std::uint32_t>(ratio);
   const int exponent = static_cast<int>(bits >> 23 & 0xff) - 127;
+  if (exponent == -7) return 1;  // the middle between 0 and 2^-6 is a power of two itself
   const bool up = (bits & 0x7fffffu) >= 0x400000u;  // from 1.5 times a power of two on
   return static_cast<std::uint32_t>(std::clamp(exponent + (up ? 1 : 0) + 7, 0, 7));
 }

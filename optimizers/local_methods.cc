@@ -18,7 +18,7 @@ struct Preset {
 
 std::unique_ptr<Optimizer> make(Settings& settings, Preset preset) {
   LocalSteps::Options& o = preset.options;
-  o.delay = settings.integer("delay", 0, 0, o.reduce ? 0 : 8);
+  o.delay = settings.integer("delay", 0, 0, 8);
   o.inner = read_rule(settings, settings.choice("inner", preset.inner, rule_names()), "",
                       preset.inner_defaults);
   o.outer = read_rule(settings, settings.choice("outer", "sgd", rule_names()), "outer_",

@@ -16,6 +16,7 @@
 // Sites that had nothing to say, or were not heard, keep what they did: x moves as a moved. The
 // part of the model called due in a step is fragment f of F, (step + 1) mod h == f h / F: units or
 // tiles taken in turn. The states of the outer rule and the anchor are replicated, all others own.
+// local_words.cc holds what is said and how it is combined, local_steps.cc the rest.
 #pragma once
 
 #include <array>
@@ -78,7 +79,14 @@ class LocalSteps final : public Optimizer {
   std::size_t choose(const Tile& tile, ConstFloats values, std::uint16_t* positions) const;
   void sum_up(const Shard& shard, std::span<const Contribution> heard, int sites,
               const std::vector<std::size_t>& tiles, Floats into) const;
+  void owe_again(Shard& shard, const Picks& picks) const;
+  bool counts_turns() const;
+  void begin(Shard& shard) const;
+  void begin_outer(Shard& shard, std::uint64_t said) const;
+  float& handed(Shard& shard, std::uint64_t step) const;
+  void hear(const Step& said, Shard& shard, std::span<const Contribution> heard);
   void outer_step(Shard& shard, const Piece& run, Floats moved, bool handed_over) const;
+  void merge(Shard& shard, const Piece& run, ConstFloats before) const;
 
   Options options_;
   std::vector<float> scratch_;  // of a tile

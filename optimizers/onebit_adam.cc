@@ -18,7 +18,7 @@ Traits OnebitAdam::traits() const {
                      {"v", StateKind::replicated},
                      {"t", StateKind::replicated, StateExtent::whole, 1},
                      {"error", StateKind::own}},
-          .form = {.dense = true, .value_bits = 1}};
+          .form = {.dense = true, .value_bits = 1, .dense_whole = true}};
 }
 
 Update OnebitAdam::extract(const Step& step, Shard& shard) {
@@ -34,42 +34,55 @@ Update OnebitAdam::extract(const Step& step, Shard& shard) {
     error[i] += options_.beta1 * m[i] + (1.0f - options_.beta1) * scale * g[i];
   }
   Update update{.picks = {.value_bits = 1}};
-  std::vector<float> of_tile;
-  for (const Tile& tile : shard.tiles()) {
-    of_tile.clear();
-    const std::uint16_t count = for_each_value(tile, [&](std::uint16_t position, std::size_t at) {
-      of_tile.push_back(error[at]);
-      update.picks.positions.push_back(position);
-      update.picks.codes.push_back(vote_code(error[at]));
-    });
-    const float size = scale_of(Coarse::sign, of_tile);
-    update.picks.counts.push_back(count);
-    if (count > 0) update.picks.scales.push_back(size);
-    for_each_value(tile, [&](std::uint16_t, std::size_t at) {
-      error[at] -= error[at] < 0.0f || std::signbit(error[at]) ? -size : size;
-    });
-  }
+  for (const Tile& tile : shard.tiles()) say(tile, error, update.picks);
   return update;
 }
 
+void OnebitAdam::say(const Tile& tile, Floats error, Picks& picks) {
+  std::vector<float> of_tile;
+  for_each_value(tile, [&](std::uint16_t, std::size_t at) { of_tile.push_back(error[at]); });
+  const float size = scale_of(Coarse::sign, of_tile);
+  const bool finite = std::isfinite(size);
+  picks.counts.push_back(finite ? static_cast<std::uint16_t>(of_tile.size()) : 0);
+  if (finite && !of_tile.empty()) picks.scales.push_back(size);
+  for_each_value(tile, [&](std::uint16_t position, std::size_t at) {
+    if (!finite) {
+      error[at] = 0.0f;  // beyond the floats nothing can be said or owed
+      return;
+    }
+    const std::uint32_t code = vote_code(error[at]);
+    picks.positions.push_back(position);
+    picks.codes.push_back(code);
+    error[at] -= decode(Coarse::sign, code, size);
+  });
+}
+
 Update OnebitAdam::apply(const Step& step, Shard& shard, std::span<const Contribution> heard) {
-  if (heard.empty()) return {};
   const bool warm = step.index - static_cast<std::uint64_t>(step.age) <
                     static_cast<std::uint64_t>(options_.warmup);
+  // From outside may come what belongs in the other half of the run.
+  const auto speakers = std::ranges::count_if(heard, [&](const Contribution& one) {
+    return warm ? !one.update.dense.empty() : !one.update.picks.scales.empty();
+  });
+  if (speakers == 0) return {};
   const Floats m = shard.state("m");
   const Floats v = shard.state("v");
   float& t = shard.state("t")[0];
   const Floats mean = shard.grad();  // used up
   std::fill(mean.begin(), mean.end(), 0.0f);
   if (warm) {
-    mean_of_gradients(heard, shard, mean);
+    for (const Contribution& one : heard) {
+      if (!one.update.dense.empty()) kernels::scale_add(mean, 1.0f, one.update.dense, 1.0f);
+    }
+    kernels::scale(mean, 1.0f / static_cast<float>(speakers));
     t += 1.0f;
     kernels::scale_add(m, options_.beta1, mean, 1.0f - options_.beta1);
     for (std::size_t i = 0; i < v.size(); ++i) {
       v[i] = options_.beta2 * v[i] + (1.0f - options_.beta2) * (mean[i] * mean[i]);
     }
   } else {
-    mean_of_votes(heard, shard, mean);
+    for (const Contribution& one : heard) add_votes(shard, one.update.picks, mean);
+    kernels::scale(mean, 1.0f / static_cast<float>(speakers));
     std::copy(mean.begin(), mean.end(), m.begin());
   }
   const auto steps = static_cast<std::uint64_t>(t);
@@ -85,35 +98,15 @@ Update OnebitAdam::apply(const Step& step, Shard& shard, std::span<const Contrib
   return {};
 }
 
-void OnebitAdam::mean_of_gradients(std::span<const Contribution> heard, Shard& shard,
-                                   Floats mean) const {
-  float speakers = 0.0f;
-  for (const Contribution& one : heard) {
-    if (one.update.dense.size() != shard.params().size()) continue;  // from outside, of no use
-    kernels::scale_add(mean, 1.0f, one.update.dense, 1.0f);
-    speakers += 1.0f;
-  }
-  if (speakers > 0.0f) kernels::scale(mean, 1.0f / speakers);
-}
-
-void OnebitAdam::mean_of_votes(std::span<const Contribution> heard, Shard& shard,
-                               Floats mean) const {
-  for (const Contribution& one : heard) {
-    const Picks& picks = one.update.picks;
-    if (picks.scales.empty()) continue;  // from outside, of no use
-    add_picks(shard, picks, mean, [&](std::uint32_t code, std::size_t spoken) {
-      return decode(Coarse::sign, code, picks.scales[spoken]);
-    });
-  }
-  kernels::scale(mean, 1.0f / static_cast<float>(heard.size()));
+void OnebitAdam::add_votes(const Shard& shard, const Picks& picks, Floats into) {
+  if (picks.scales.empty()) return;
+  add_picks(shard, picks, into, [&](std::uint32_t code, std::size_t spoken) {
+    return decode(Coarse::sign, code, picks.scales[spoken]);
+  });
 }
 
 void OnebitAdam::take_back(const Step&, Shard& shard, const Update& unheard) {
-  const Picks& picks = unheard.picks;
-  if (picks.scales.empty()) return;
-  add_picks(shard, picks, shard.state("error"), [&](std::uint32_t code, std::size_t spoken) {
-    return decode(Coarse::sign, code, picks.scales[spoken]);
-  });
+  add_votes(shard, unheard.picks, shard.state("error"));
 }
 
 }  // namespace thinwire

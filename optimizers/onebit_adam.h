@@ -36,8 +36,8 @@ class OnebitAdam final : public Optimizer {
   void take_back(const Step& said, Shard& shard, const Update& unheard) override;
 
  private:
-  void mean_of_gradients(std::span<const Contribution> heard, Shard& shard, Floats mean) const;
-  void mean_of_votes(std::span<const Contribution> heard, Shard& shard, Floats mean) const;
+  static void say(const Tile& tile, Floats error, Picks& picks);
+  static void add_votes(const Shard& shard, const Picks& picks, Floats into);
 
   Options options_;
 };

@@ -97,9 +97,12 @@ Traits PowerSgd::traits() const {
   traits.suggested_lr = 0.1f;
   traits.states = options_.rule->states(StateKind::replicated);
   traits.states.push_back({"residual", StateKind::own});
+  // In how many exchanges of this step the site was heard, as far as it knows.
+  traits.states.push_back({"said", StateKind::own, StateExtent::whole, 1, true});
   // Rows of Q lie with the first tile of their 64 columns.
   traits.states.push_back({"q", StateKind::replicated, StateExtent::per_tile,
                            kTileSide * static_cast<std::size_t>(options_.rank)});
+  traits.form = {.picks_a_tile = 0, .scales = false};
   return traits;
 }
 
@@ -129,18 +132,21 @@ Floats PowerSgd::factor(Shard& shard, const Piece& piece, std::size_t column_til
   return shard.state("q").subspan((piece.first_tile + column_tile) * count, count);
 }
 
-// Q of the last step, or where it starts.
+// Q of the last step. A column of zeros would stay one for ever: where the gradient had a lower
+// rank, or none yet, the column starts anew.
 std::vector<float> PowerSgd::right_factor(Shard& shard, const Piece& piece) const {
   const auto rank = static_cast<std::size_t>(options_.rank);
   const std::size_t width = shard.layout().blocks()[piece.block].tile_width;
   std::vector<float> q(piece.cols * rank);
-  bool any = false;
+  std::vector<bool> any(rank, false);
   for (std::size_t j = 0; j < piece.cols; ++j) {
     const ConstFloats row = factor(shard, piece, j / width).subspan(j % width * rank, rank);
     std::copy(row.begin(), row.end(), q.begin() + static_cast<std::ptrdiff_t>(j * rank));
-    any = any || std::ranges::any_of(row, [](float value) { return value != 0.0f; });
+    for (std::size_t c = 0; c < rank; ++c) any[c] = any[c] || row[c] != 0.0f;
   }
-  for (std::size_t i = 0; !any && i < q.size(); ++i) q[i] = start_value(i);
+  for (std::size_t i = 0; i < q.size(); ++i) {
+    if (!any[i % rank]) q[i] = start_value(i);
+  }
   return q;
 }
 
@@ -168,7 +174,7 @@ Update PowerSgd::extract(const Step& step, Shard& shard) {
   const auto rank = static_cast<std::size_t>(options_.rank);
   kernels::scale_add(shard.state("residual"), 1.0f, shard.grad(),
                      clip_factor(step.norm, options_.clip));
-  unheard_from_ = 2;
+  shard.state("said")[0] = 2.0f;
   Update update;
   update.dense.reserve(said_size(shard, 0));
   for (const Piece& piece : shard.pieces()) {
@@ -191,11 +197,11 @@ Update PowerSgd::apply(const Step& step, Shard& shard, std::span<const Contribut
     if (first_.empty()) return {};
     orthonormalize_first(shard);
     // Who is not in P has no place in Q.
-    return unheard_from_ == 0 ? Update{} : say_right_factors(shard);
+    return shard.state("said")[0] == 0.0f ? Update{} : say_right_factors(shard);
   }
   // A model without any matrix that is compressed has said everything in the first exchange.
   if (!first_.empty() && (!mean.empty() || said_size(shard, 1) == 0)) follow(step, shard, mean);
-  unheard_from_ = 0;
+  shard.state("said")[0] = 0.0f;
   return {};
 }
 
@@ -232,6 +238,7 @@ Update PowerSgd::say_right_factors(Shard& shard) const {
 // The gradient is used up: its floats hold G.
 void PowerSgd::follow(const Step& step, Shard& shard, ConstFloats right_factors) {
   const auto rank = static_cast<std::size_t>(options_.rank);
+  const float said = shard.state("said")[0];
   const Move how{.lr = step.lr, .keep = 1.0f - step.lr * options_.weight_decay};
   std::size_t p_at = 0;
   std::size_t q_at = 0;
@@ -252,20 +259,21 @@ void PowerSgd::follow(const Step& step, Shard& shard, ConstFloats right_factors)
           g[i * piece.cols + j] = sum;
         }
       }
-      if (unheard_from_ > 1) kernels::scale_add(owed, 1.0f, g, -1.0f);
+      if (said > 1.0f) kernels::scale_add(owed, 1.0f, g, -1.0f);
     } else {
       const ConstFloats mean = ConstFloats(first_).subspan(p_at, piece.size);
       p_at += piece.size;
       std::copy(mean.begin(), mean.end(), g.begin());
-      if (unheard_from_ > 0) std::fill(owed.begin(), owed.end(), 0.0f);
+      if (said > 0.0f) std::fill(owed.begin(), owed.end(), 0.0f);
     }
     options_.rule->move(shard, piece, g, part(shard.params(), piece), how);
   }
 }
 
 // All of it is still in E.
-void PowerSgd::take_back(const Step& said, Shard&, const Update& unheard) {
-  if (!unheard.empty()) unheard_from_ = std::min(unheard_from_, said.phase);
+void PowerSgd::take_back(const Step& said, Shard& shard, const Update& unheard) {
+  float& exchanges = shard.state("said")[0];
+  if (!unheard.empty()) exchanges = std::min(exchanges, static_cast<float>(said.phase));
 }
 
 }  // namespace thinwire

@@ -47,8 +47,6 @@ class PowerSgd final : public Optimizer {
   Options options_;
   // Between the two exchanges of a step: the means of the first, their P orthonormalised.
   std::vector<float> first_;
-  // The exchange from which on this site was not heard; 2: in both. 0 also if it said nothing.
-  int unheard_from_ = 0;
 };
 
 }  // namespace thinwire

@@ -28,20 +28,24 @@ TEST_F(CliFar, SitesWithKeysMeetAtAHubWithAList) {
 }
 
 TEST_F(CliFar, ASiteWithOtherSettingsIsToldTheDifference) {
-  Hub hub({.listen = "tcp://127.0.0.1:0", .sites = 2});
-  std::vector<Outcome> outcomes(2);
-  run_threads(2, [&](int i) {
-    const std::string name = "s" + std::to_string(i);
-    Words words{"--site", name, "--hub", hub.hub.address(), "--out", name, "--connect-timeout",
-                "5"};
-    if (i == 1) words.insert(words.end(), {"--set", "optimizer.distro.k=9"});
-    outcomes[i] = run(train("distro", words));
-  });
-  const std::string both = outcomes[0].err + outcomes[1].err;
-  EXPECT_NE(both.find("k = 9"), std::string::npos) << both;
-  EXPECT_NE(both.find("k = 8"), std::string::npos) << both;
-  EXPECT_NE(outcomes[0].code, 0);
-  EXPECT_NE(outcomes[1].code, 0);
+  for (const std::string method : {"distro", "mural"}) {
+    const std::string usual = method == "distro" ? "k = 8" : "k = 16";
+    Hub hub({.listen = "tcp://127.0.0.1:0", .sites = 2});
+    std::vector<Outcome> outcomes(2);
+    run_threads(2, [&](int i) {
+      const std::string name = "s" + std::to_string(i);
+      Words words{
+          "--site", name, "--hub", hub.hub.address(), "--out", method + name, "--connect-timeout",
+          "5"};
+      if (i == 1) words.insert(words.end(), {"--set", "optimizer." + method + ".k=9"});
+      outcomes[i] = run(train(method, words));
+    });
+    const std::string both = outcomes[0].err + outcomes[1].err;
+    EXPECT_NE(both.find("k = 9"), std::string::npos) << both;
+    EXPECT_NE(both.find(usual), std::string::npos) << both;
+    EXPECT_NE(outcomes[0].code, 0);
+    EXPECT_NE(outcomes[1].code, 0);
+  }
 }
 
 TEST_F(CliFar, FlagsOfASiteBelongTogether) {

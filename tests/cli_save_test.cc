@@ -103,6 +103,21 @@ TEST_F(CliSave, AnotherRunsDirectoryIsLeftAlone) {
   EXPECT_EQ(steps_in("saved"), before);
 }
 
+// However it is written.
+TEST_F(CliSave, ADelayThatChangedIsNamed) {
+  hash("mural", saving("saved", {"--until", "6"}));
+  const Words set{"--resume", "--set", "optimizer.mural.delay=1"};
+  for (const Outcome& outcome : {run(train("mural", saving("saved", set))),
+                                 run(train("mural:delay=1", saving("saved", {"--resume"})))}) {
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_NE(outcome.err.find("optimizer.mural.delay is 0 there and 1 here; give the same"),
+              std::string::npos)
+        << outcome.err;
+    EXPECT_EQ(outcome.err.find('\n') + 1, outcome.err.size()) << outcome.err;
+  }
+  hash("mural:delay=0", saving("saved", {"--resume"}));
+}
+
 TEST_F(CliSave, DamagedOnesAreNamedAndTheOneBeforeIsTaken) {
   const std::string whole = hash("distro", {"--out", "report"});
   hash("distro", saving("saved"));
