@@ -144,6 +144,7 @@ json adamw_sharded() {
 }
 
 // Ranks and sites whose replicated state differs from the first one's, over all methods.
+// Methods with local steps are to speak within such a run, and a warm-up to end.
 json replicas() {
   int differing = 0;
   int runs = 0;
@@ -153,7 +154,12 @@ json replicas() {
       test::SiteRunOptions run;
       run.world = {.sites = sites, .ranks = ranks};
       run.optimizer = [&] {
-        Settings settings(name);
+        Settings usual(name);
+        catalog.make(name, usual);
+        std::map<std::string, std::string> given;
+        if (usual.resolved().contains("h")) given["h"] = "2";
+        if (usual.resolved().contains("warmup")) given["warmup"] = "6";
+        Settings settings(name, given);
         return catalog.make(name, settings);
       };
       const auto outcomes = test::run_sites(run);
