@@ -119,7 +119,7 @@ TEST_F(CliBadInput, RefusesModelsAndLinksThatMakeNoSense) {
 TEST_F(CliBadInput, NamesTheNearestSetting) {
   expect_usage_error(small_run("out", {"--set", "run.stpes=5"}), "did you mean 'steps'?");
   expect_usage_error(small_run("out", {"--set", "modle.layers=2"}), "a setting of 'model'?");
-  expect_usage_error(small_run("out", {"--set", "optimizer.demo.decya=0.9"}), "'decay'?");
+  expect_usage_error(small_run("out", {"--set", "optimizer.distro.decya=0.9"}), "'decay'?");
   expect_usage_error(small_run("out", {"--set", "schedule.shape=sine"}), "known: constant");
   expect_usage_error(small_run("out", {"--set", "steps=5"}), "form run.steps");
   expect_usage_error(small_run("out", {"--set", "run.steps"}), "--set takes NAME=VALUE");
