@@ -38,7 +38,11 @@ class Rule {
                     const Move& how) const = 0;
 
  protected:
-  StateSpec spec(const char* name, StateKind kind) const { return {prefix_ + name, kind}; }
+  StateSpec spec(const char* name, StateKind kind) const {
+    StateSpec spec{prefix_ + name, kind};
+    spec.memory = kind == StateKind::own;
+    return spec;
+  }
   Floats state(Shard& shard, const char* name) const { return shard.state(prefix_ + name); }
   Floats state(Shard& shard, const char* name, const Piece& piece) const {
     return state(shard, name).subspan(piece.offset, piece.size);

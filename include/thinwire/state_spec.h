@@ -22,6 +22,9 @@ struct StateSpec {
   std::size_t count = 1;  // for per_tile and whole
   // Kept for updates that are not heard yet: of no meaning, and zero, when nothing is in flight.
   bool in_flight = false;
+  // Own, and of this site's gradients alone (a second moment): nothing of it is owed to anybody,
+  // and it may not become negative because other sites go.
+  bool memory = false;
 
   bool operator==(const StateSpec&) const = default;
 };

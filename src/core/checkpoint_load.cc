@@ -135,7 +135,7 @@ std::vector<InFlight> Checkpoint::Body::take_back(int site, Shard& shard, PartOf
 }
 
 // r + (mean over all saved - mean over those that go on): the mean of what is owed stays, and each
-// keeps what sets it apart.
+// keeps what sets it apart. Nobody inherits what others remember of their gradients.
 void Checkpoint::Body::fold(const NewSeat& seat, Shard& shard, PartOf part,
                             Optimizer& optimizer) const {
   const int saved = manifest_.saved_sites;
@@ -168,7 +168,8 @@ void Checkpoint::Body::fold(const NewSeat& seat, Shard& shard, PartOf part,
       if (drop) {
         values[i] = own;
       } else {
-        values[i] = is_new ? mean : stay == saved ? own : own + (mean - of_staying);
+        const bool shares = stay < saved && !spec.memory;
+        values[i] = is_new ? mean : shares ? own + (mean - of_staying) : own;
       }
     }
   }

@@ -40,7 +40,8 @@ json to_json(const StateSpec& state) {
           {"kind", state.kind == StateKind::replicated ? "replicated" : "own"},
           {"extent", kExtents.at(state.extent)},
           {"count", state.count},
-          {"in_flight", state.in_flight}};
+          {"in_flight", state.in_flight},
+          {"memory", state.memory}};
 }
 
 json to_json(const Manifest& manifest) {
@@ -87,6 +88,7 @@ StateSpec state_from(const json& one) {
   state.extent = word(one.at("extent").get<std::string>(), kExtents);
   state.count = one.at("count");
   state.in_flight = one.at("in_flight");
+  state.memory = one.at("memory");
   return state;
 }
 
