@@ -15,6 +15,7 @@
 #include "apps/inspect_command.h"
 #include "apps/keygen_command.h"
 #include "apps/near_process.h"
+#include "apps/optimizers_command.h"
 #include "apps/report.h"
 #include "apps/runner.h"
 #include "apps/status_command.h"
@@ -36,16 +37,6 @@ void check_processor() {
         "-DTHINWIRE_V3=OFF");
   }
 #endif
-}
-
-void list_optimizers(const OptimizerCatalog& catalog) {
-  for (const std::string& name : catalog.names()) {
-    Settings settings(name);
-    catalog.make(name, settings);
-    std::cout << name << "\n  " << catalog.row(name).about << "\n ";
-    for (const auto& [key, value] : settings.resolved()) std::cout << " " << key << "=" << value;
-    std::cout << "\n";
-  }
 }
 
 void run(CommandLine command, const OptimizerCatalog& catalog) {

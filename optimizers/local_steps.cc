@@ -43,6 +43,9 @@ LocalSteps::LocalSteps(Options options) : options_(std::move(options)) {
        "dense means cannot be delayed or cut in fragments; take streaming_diloco");
   need(o.k >= 1 && o.k <= kTileValues, "k must be from 1 to 4096");
   need(o.alpha >= 0.0f && o.alpha <= 1.0f, "alpha must be from 0 to 1");
+  need(!o.feedback || o.merge == Merge::drift || o.alpha == 0.0f,
+       "alpha must be 0 with feedback, or work that stays in x would be said twice; take "
+       "merge=drift");
   need(o.decay >= 0.0f && o.decay <= 1.0f, "decay must be from 0 to 1");
   need(!o.by_tile || !o.outer->whole_matrices(),
        "its outer rule sees tiles in turn and never a whole matrix; take sgd, adamw or lion");

@@ -1,7 +1,7 @@
 // Local steps: every site follows its own gradients with an inner rule and says, every h steps, how
 // far it has moved; an outer rule moves the common parameters, the anchor, by what was said. DiLoCo
 // (Douillard et al. 2023), Streaming DiLoCo (2025), SparseLoCo (2025), MuLoCo (2025), averaging of
-// weights and mural_local are settings of it (local_presets.h).
+// weights and mural_local are settings of it (local_methods.cc).
 //
 //   every step:  x = inner rule(x, g)                     g at the site's own x
 //
@@ -13,7 +13,8 @@
 //                x = a + (x - x when it was said)         drift merge
 //                x = alpha x + (1 - alpha) a              alpha merge; 0: x = a
 //
-// Sites that had nothing to say, or were not heard, keep what they did: x moves as a moved. The
+// Sites that had nothing to say keep what they did: x moves as a moved. So do sites that were not
+// heard, without feedback; with it E has what they said, and x is merged. The
 // part of the model called due in a step is fragment f of F, (step + 1) mod h == f h / F: units or
 // tiles taken in turn. The states of the outer rule and the anchor are replicated, all others own.
 // local_words.cc holds what is said and how it is combined, local_steps.cc the rest.
@@ -54,7 +55,7 @@ class LocalSteps final : public Optimizer {
     Combine combine = Combine::sites;
     Merge merge = Merge::alpha;
     float alpha = 0.0f;
-    int delay = 0;  // 0 .. 8, at most h
+    int delay = 0;  // 0 .. 8, below h; 0 with h = 1
   };
 
   explicit LocalSteps(Options options);  // throws UsageError for settings that contradict

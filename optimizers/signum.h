@@ -1,6 +1,7 @@
 // Signum with majority vote (Bernstein et al. 2018): one bit a parameter and step. Each site votes
 // with the sign of its own momentum m = b m + (1 - b) g; x = (1 - lr wd) x - lr sign(sum of votes).
-// A tie moves nothing. There is no error feedback: what the vote rounds away is gone.
+// A tie moves nothing, and nothing is said of a momentum that is exactly 0. There is no error
+// feedback: what the vote rounds away is gone.
 #pragma once
 
 #include <cstdint>
@@ -37,10 +38,14 @@ class Signum final : public Optimizer {
                        (1.0f - options_.momentum) * clip_factor(step.norm, options_.clip));
     Update update{.picks = {.value_bits = 1}};
     for (const Tile& tile : shard.tiles()) {
-      update.picks.counts.push_back(for_each_value(tile, [&](auto position, std::size_t at) {
+      std::uint16_t votes = 0;
+      for_each_value(tile, [&](std::uint16_t position, std::size_t at) {
+        if (m[at] == 0.0f) return;
         update.picks.positions.push_back(position);
         update.picks.codes.push_back(vote_code(m[at]));
-      }));
+        ++votes;
+      });
+      update.picks.counts.push_back(votes);
     }
     return update;
   }

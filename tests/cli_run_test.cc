@@ -47,7 +47,9 @@ TEST_F(CliRun, PrintsHelpAndVersion) {
 TEST_F(CliRun, ListsTheOptimizers) {
   const Outcome outcome = run({"optimizers"});
   EXPECT_EQ(outcome.code, 0);
-  for (const char* part : {"adamw\n", "demo\n", "distro\n", "sgd\n", "momentum=0.9", "k=8"}) {
+  for (const char* part :
+       {"adamw\n", "demo\n", "distro\n", "sgd\n", "momentum=0.9", "k=8",
+        "16 bytes of state and 0.00522 said a parameter; whole matrices; delay"}) {
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part;
   }
 }

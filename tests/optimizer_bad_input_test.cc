@@ -52,6 +52,7 @@ TEST_F(OptimizerBadInput, NumbersOutOfTheirRanges) {
       expect_method_refused(method + ":k=" + k, method + ": k must be an integer from 1 to 4096");
     }
   }
+  expect_method_refused("sparseloco:alpha=0.5", "alpha must be 0 with feedback");
   expect_method_refused("diloco:alpha=2", "alpha must be a number from 0 to 1, got '2'");
   expect_method_refused("streaming_diloco:alpha=-0.1", "alpha must be a number from 0 to 1");
   expect_method_refused("diloco:h=0", "h must be an integer from 1 to 100000");

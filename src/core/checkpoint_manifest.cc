@@ -88,7 +88,7 @@ StateSpec state_from(const json& one) {
   state.extent = word(one.at("extent").get<std::string>(), kExtents);
   state.count = one.at("count");
   state.in_flight = one.at("in_flight");
-  state.memory = one.at("memory");
+  state.memory = one.value("memory", false);
   return state;
 }
 
