@@ -59,7 +59,7 @@ TEST_F(CliRun, ComparesAndWritesFourFiles) {
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(names_in("deep/out"),
             (std::set<std::string>{"config.toml", "curves.csv", "report.html", "summary.json"}));
-  for (const char* method : {"adamw", "demo", "distro"}) {
+  for (const char* method : {"adamw", "muon", "mural", "distro"}) {
     EXPECT_NE(outcome.out.find(method), std::string::npos);
     EXPECT_NE(read("deep/out/curves.csv").find(std::string(method) + ",1,6,"), std::string::npos);
     EXPECT_NE(read("deep/out/report.html").find(method), std::string::npos);
@@ -81,7 +81,7 @@ TEST_F(CliRun, PrintsTheSummaryAsJson) {
   const Outcome outcome = run(small_run("out", {"--json"}));
   EXPECT_EQ(outcome.out, read("out/summary.json"));
   const Json parsed = Json::parse(outcome.out);
-  ASSERT_EQ(parsed.size(), 3u);
+  ASSERT_EQ(parsed.size(), 4u);
   for (const Json& method : parsed) {
     EXPECT_EQ(method.size(), 20u);
     for (const char* key : {"loss", "loss_sd", "gap", "bytes_up", "bytes_down", "ratio_up",
@@ -128,7 +128,7 @@ TEST_F(CliRun, GoesInEveryShape) {
        {Shape{"1", "1", "2"}, Shape{"1", "3", "3"}, Shape{"4", "1", "4"}, Shape{"2", "2", "4"}}) {
     const Json result = summary(
         small_run("out", {"--sites", shape.sites, "--ranks", shape.ranks, "--batch", shape.batch}));
-    ASSERT_EQ(result.size(), 3u) << shape.sites << " x " << shape.ranks;
+    ASSERT_EQ(result.size(), 4u) << shape.sites << " x " << shape.ranks;
     for (const Json& method : result) EXPECT_LT(method["loss"].get<double>(), 5.545);
   }
 }
