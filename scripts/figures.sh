@@ -122,6 +122,7 @@ failing_tests() {
 plan_gap() {
   local program=build/release/apps/thinwire out
   build_preset release >&2 || return
+  mkdir -p build/plans
   out=build/plans/$1-$(sha256sum "$program" | cut -c 1-8)
   "$program" compare --plan "plans/$1.toml" --out "$out" --json >"$out.json" || [[ -s $out.json ]] || return
   python3 scripts/plan_gap.py "$out.json" "$2" "$3"
