@@ -128,9 +128,9 @@ plan_gap() {
   python3 scripts/plan_gap.py "$out.json" "$2" "$3"
 }
 
-# Lines of each method's own files; parts that methods share are not a plug-in.
+# Lines of each method's own files. Parts that methods share are no plug-in, nor are mere settings of another.
 plugin_lines() {
-  local shared='all_reduce|arithmetic|budget|catalog|coarse|rule|rules|tile_values|tile_votes|.*_methods'
+  local shared='distro|mural|topk|all_reduce|arithmetic|budget|catalog|coarse|rule|rules|tile_values|tile_votes|.*_methods'
   for file in optimizers/*; do
     file=${file##*/}
     file=${file%.*}
