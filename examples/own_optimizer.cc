@@ -1,7 +1,6 @@
 // An optimizer from outside the tree, trained and compared by the program it is given to:
 //   own_optimizer compare --methods adamw,sparse_votes --steps 300
-// Momentum in the transform domain; the signs of each tile's k largest values are said and
-// forgotten.
+// Momentum in the transform domain; the signs of each tile's k largest are said and forgotten.
 #include <utility>
 #include <vector>
 

@@ -8,9 +8,10 @@
 
 namespace thinwire {
 
-// The largest k up to `most` with which all tiles of a model, k positions at their entropy and k
-// values of `bits` each, take at most `bytes`; 0 if not even one does. What a site says is its own
-// choice, so that the logarithms need not be the same everywhere.
+// The first k, up to `most`, that one more would be too dear for: all tiles of a model as full
+// tiles, k positions at their entropy and k values of `bits` each, take at most `bytes`; 0 if not
+// even one does. What a site says is its own choice, so that the logarithms need not be the same
+// everywhere.
 inline int affordable(const Layout& layout, int most, int bits, double bytes) {
   double tiles = 0.0;
   for (const Block& block : layout.blocks()) {

@@ -213,7 +213,9 @@ void Demo::follow(const Shard& shard, const Piece& piece, Floats x, Floats z, co
     }
   }
   if (options_.follow != Follow::rms) return;
+  // Values from outside may be finite and their squares not: such a block stays where it is.
   const double rms = std::sqrt(squares / static_cast<double>(piece.size));
+  if (!std::isfinite(rms)) return kernels::scale(part(x, piece), pace.keep);
   const double rate = pace.rate * (block.hidden  ? options_.matrix_rate
                                    : block.table ? options_.table_rate
                                                  : options_.vector_rate);

@@ -60,7 +60,8 @@ class Demo final : public Optimizer {
     bool clip_to_median = false;  // what a site said of a tile, to the median norm; bits = 32
     int delay = 0;                // steps until an update is applied, 0 .. 8
     float look_ahead = 0.0f;      // c
-    // What an update may take on the wire, frames aside; then k is the most. 0: no budget.
+    // What an update may take on the wire, frames aside; then k is the most, and what remembers
+    // the sent is made for it: 8 k (delay + 1) bytes a tile. 0: no budget.
     double bytes_per_step = 0.0;
     double bits_per_second = 0.0;  // times the seconds that a step computes
   };

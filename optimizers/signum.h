@@ -29,7 +29,7 @@ class Signum final : public Optimizer {
   Traits traits() const override {
     return {.delay = options_.delay,
             .suggested_lr = 1e-3f,
-            .states = {{"m", StateKind::own}},
+            .states = {{"m", StateKind::own, StateExtent::elements, 1, false, true}},
             .form = {.dense = false, .value_bits = 1, .scales = false}};
   }
   Update extract(const Step& step, Shard& shard) override {

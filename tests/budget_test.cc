@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <set>
 #include <string>
 
 #include "optimizers/catalog.h"
@@ -79,15 +81,25 @@ TEST(Budget, BitsASecondFollowTheTimeOfAStep) {
   EXPECT_FALSE(make("mural", {})->traits().wants_time);
 }
 
-// Sites with links and processors of their own say more or less, and end with the same bits.
+// Sites with budgets of their own say more or less, also late ones, and end with the same bits.
 TEST(Budget, SitesThatSayMoreOrLessStayEqual) {
   SiteRunOptions run;
-  run.world = {.sites = 3, .ranks = 2};
-  run.optimizer = [] {
-    return make("mural", {{"k", "64"}, {"delay", "1"}, {"bits_per_second", "1000000"}});
+  run.world = {
+      .sites = 3, .link = LinkOptions{.rate = 1e9, .delay = 0.01}, .round_deadline_s = 1.0};
+  std::atomic<int> made = 0;
+  run.optimizer = [&] {
+    const int bytes = 200 * (1 + made++);
+    return make("mural", {{"k", "64"}, {"delay", "1"}, {"bytes_per_step", std::to_string(bytes)}});
+  };
+  run.before_step = [](Trainer& trainer, LoopbackWorld& world, int site, int rank) {
+    if (site == 2 && trainer.steps_done() % 4 == 1) world.spend(site, rank, 5.0);
   };
   const std::vector<RankOutcome> outcomes = run_sites(run);
   for (const RankOutcome& one : outcomes) EXPECT_EQ(one.hash, outcomes[0].hash);
+  EXPECT_GT(outcomes[2].traffic.refused, 2u);
+  std::set<std::uint64_t> sent;
+  for (const RankOutcome& one : outcomes) sent.insert(one.traffic.bytes_sent);
+  EXPECT_EQ(sent.size(), 3u);
 }
 
 }  // namespace

@@ -153,6 +153,7 @@ class Core::Body {
   std::deque<double> paces_;                // from the first post of one round to that of the next
   std::optional<std::uint64_t> spoken_of_;  // the highest round of which there was a post,
   double spoken_at_ = 0.0;                  // and when the first one came
+  double closed_at_ = 0.0;                  // when a round was last closed
 
   std::uint64_t rounds_closed_ = 0;
   std::uint64_t closed_by_deadline_ = 0;

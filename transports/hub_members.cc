@@ -281,6 +281,7 @@ void Core::Body::await_if_near(Site& site) {
 void Core::Body::go_on(bool stood_still) {
   if (!stood_still || !enough()) return;
   for (auto& [key, round] : open_) round.first = now_;
+  spoken_of_.reset();  // the time in between says nothing about the pace
 }
 
 void Core::Body::leave(Site& site, const std::string& why) {

@@ -123,8 +123,9 @@ void Core::Body::post(Site& site, Post post) {
 
 void Core::Body::note_pace(const Key& key) {
   if (key.phase > 0 || (spoken_of_ && key.number <= *spoken_of_)) return;
+  // The last round's own wait is no part of it, or the pace would feed on it.
   if (spoken_of_ && key.number == *spoken_of_ + 1) {
-    paces_.push_back(now_ - spoken_at_);
+    paces_.push_back(now_ - std::max(spoken_at_, closed_at_));
     if (paces_.size() > kDurationsKept) paces_.pop_front();
   }
   spoken_of_ = key.number;
@@ -230,6 +231,7 @@ std::vector<bool> Core::Body::take_part(const Key& key, OpenRound& round) {
 void Core::Body::close(const Key& key, bool by_deadline) {
   OpenRound round = std::move(open_.extract(key).mapped());
   release(round);
+  closed_at_ = now_;
   const std::vector<bool> taking = take_part(key, round);
   ClosedRound closed;
   closed.epoch = epoch_;

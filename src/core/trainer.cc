@@ -151,7 +151,8 @@ Update Trainer::Body::compute(const Step& step, StepReport& report) {
     return {};
   }
   units_.begin_step();
-  units_.take_from(optimizer_.gradient_point(step, shard_));
+  units_.take_from(
+      timeline_.in(Phase::compute, [&] { return optimizer_.gradient_point(step, shard_); }));
   report.loss = timeline_.in(Phase::compute, [&] { return pass(step); });
   units_.end_step();
   units_.take_from(shard_.params());
