@@ -12,22 +12,14 @@
 
 namespace thinwire {
 
-class Dion2Rule final : public Rule {
+class Dion2Rule final : public MatrixRule {
  public:
   Dion2Rule(float fraction, MuonRule::Options options)
-      : fraction_(fraction), options_(options), rest_(options.rest) {}
+      : MatrixRule(options.rest), fraction_(fraction), options_(options) {}
 
-  void call_states(std::string prefix) override {
-    rest_.call_states(prefix);
-    Rule::call_states(std::move(prefix));
-  }
-  std::vector<StateSpec> states(StateKind kind) const override { return rest_.states(kind); }
-  bool whole_matrices() const override { return true; }
-  void begin(Shard& shard) const override { rest_.begin(shard); }
-  void move(Shard& shard, const Piece& piece, ConstFloats g, Floats x,
-            const Move& how) const override {
-    if (!shard.layout().blocks()[piece.block].hidden) return rest_.move(shard, piece, g, x, how);
-    const Floats m = state(shard, "m", piece);
+ private:
+  void move_matrix(const Piece& piece, Floats m, ConstFloats g, Floats x,
+                   const Move& how) const override {
     kernels::scale_add(m, 1.0f, g, how.scale);
     kernels::scale(x, how.keep);
     const bool by_rows = piece.rows <= piece.cols;
@@ -42,8 +34,7 @@ class Dion2Rule final : public Rule {
       for (std::size_t i = 0; i < length; ++i) o[line * length + i] = m[at(line, i)];
     }
     kernels::orthogonalize(lines, length, o);
-    const double size = std::sqrt(static_cast<double>(std::max(piece.rows, piece.cols)));
-    const auto rate = static_cast<float>(how.lr * options_.matrix_rate * size);
+    const auto rate = static_cast<float>(how.lr * options_.matrix_rate * unit_size(piece));
     for (std::size_t line = 0; line < lines; ++line) {
       for (std::size_t i = 0; i < length; ++i) {
         x[at(line, i)] -= rate * o[line * length + i];
@@ -52,7 +43,6 @@ class Dion2Rule final : public Rule {
     }
   }
 
- private:
   // Lines with the largest sums of magnitudes, ascending; of equal ones the first.
   std::vector<std::size_t> largest(ConstFloats m, const Piece& piece, bool by_rows) const {
     const std::size_t lines = by_rows ? piece.rows : piece.cols;
@@ -71,7 +61,6 @@ class Dion2Rule final : public Rule {
 
   float fraction_;
   MuonRule::Options options_;
-  AdamwRule rest_;
 };
 
 }  // namespace thinwire

@@ -10,16 +10,12 @@
 
 namespace thinwire {
 
-class MuonRule final : public Rule {
+// Rules of that kind: hidden matrices one way, with their momentum in m and no use for their v, the
+// rest by AdamW.
+class MatrixRule : public Rule {
  public:
-  struct Options {
-    float momentum = 0.95f;  // mu, 0 .. 1
-    float matrix_rate = 0.5f;
-    AdamwRule::Options rest = {};
-  };
-  explicit MuonRule(Options options) : options_(options), rest_(options.rest) {}
+  explicit MatrixRule(AdamwRule::Options rest) : rest_(rest) {}
 
-  // Hidden matrices keep B in m, and have no use for their v.
   void call_states(std::string prefix) override {
     rest_.call_states(prefix);
     Rule::call_states(std::move(prefix));
@@ -29,20 +25,43 @@ class MuonRule final : public Rule {
   void begin(Shard& shard) const override { rest_.begin(shard); }
   void move(Shard& shard, const Piece& piece, ConstFloats g, Floats x,
             const Move& how) const override {
-    const Block& block = shard.layout().blocks()[piece.block];
-    if (!block.hidden) return rest_.move(shard, piece, g, x, how);
-    const Floats b = state(shard, "m", piece);
+    if (!shard.layout().blocks()[piece.block].hidden) return rest_.move(shard, piece, g, x, how);
+    move_matrix(piece, state(shard, "m", piece), g, x, how);
+  }
+
+ protected:
+  virtual void move_matrix(const Piece& piece, Floats m, ConstFloats g, Floats x,
+                           const Move& how) const = 0;
+  // What brings the mean square of an orthogonal matrix of that size to 1.
+  static double unit_size(const Piece& piece) {
+    return std::sqrt(static_cast<double>(std::max(piece.rows, piece.cols)));
+  }
+
+ private:
+  AdamwRule rest_;
+};
+
+class MuonRule final : public MatrixRule {
+ public:
+  struct Options {
+    float momentum = 0.95f;  // mu, 0 .. 1
+    float matrix_rate = 0.5f;
+    AdamwRule::Options rest = {};
+  };
+  explicit MuonRule(Options options) : MatrixRule(options.rest), options_(options) {}
+
+ private:
+  void move_matrix(const Piece& piece, Floats b, ConstFloats g, Floats x,
+                   const Move& how) const override {
     kernels::scale_add(b, options_.momentum, g, how.scale);
     std::vector<float> o(b.begin(), b.end());
     kernels::scale_add(o, options_.momentum, g, how.scale);
     kernels::orthogonalize(piece.rows, piece.cols, o);
-    const double size = std::sqrt(static_cast<double>(std::max(piece.rows, piece.cols)));
-    kernels::scale_add(x, how.keep, o, static_cast<float>(-how.lr * options_.matrix_rate * size));
+    const double rate = -how.lr * options_.matrix_rate * unit_size(piece);
+    kernels::scale_add(x, how.keep, o, static_cast<float>(rate));
   }
 
- private:
   Options options_;
-  AdamwRule rest_;
 };
 
 }  // namespace thinwire
