@@ -79,7 +79,6 @@ Traits Demo::traits() const {
   traits.states.push_back({"residual", StateKind::own, StateExtent::coefficients});
   traits.states.push_back({"sent", StateKind::own, StateExtent::per_tile,
                            2 * static_cast<std::size_t>(options_.k) * (options_.delay + 1), true});
-  if (options_.look_ahead > 0) traits.states.push_back({"look_ahead", StateKind::own});
   traits.form = {.dense = false,
                  .value_bits = options_.bits,
                  .picks_a_tile = static_cast<std::uint16_t>(options_.k),
@@ -278,9 +277,9 @@ double Demo::decode_owed(const Step& step, Shard& shard, std::size_t index, Floa
 // The gradient of the last step is used up, and its place is free.
 Floats Demo::gradient_point(const Step& step, Shard& shard) {
   if (options_.look_ahead == 0.0f) return shard.params();
-  const Floats point = shard.state("look_ahead");
+  point_.assign(shard.params().begin(), shard.params().end());
+  const Floats point = point_;
   const Floats z = shard.grad();
-  std::copy(shard.params().begin(), shard.params().end(), point.begin());
   for (const Piece& piece : shard.pieces()) {
     follow(shard, piece, point, z, pace(step, 1.0f, options_.look_ahead),
            [&](std::size_t tile) { return decode_owed(step, shard, tile, z); });

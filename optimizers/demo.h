@@ -27,6 +27,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "optimizers/rule.h"
 #include "optimizers/tile_votes.h"
@@ -97,6 +98,7 @@ class Demo final : public Optimizer {
               Decode decode) const;
 
   Options options_;
+  std::vector<float> point_;  // where the gradient is taken; made anew in every step
 };
 
 }  // namespace thinwire

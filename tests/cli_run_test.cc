@@ -49,7 +49,7 @@ TEST_F(CliRun, ListsTheOptimizers) {
   EXPECT_EQ(outcome.code, 0);
   for (const char* part :
        {"adamw\n", "demo\n", "distro\n", "sgd\n", "momentum=0.9", "k=8",
-        "16 bytes of state and 0.00522 said a parameter; whole matrices; delay"}) {
+        "12 bytes of state and 0.00522 said a parameter; whole matrices; delay"}) {
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part;
   }
 }

@@ -176,7 +176,6 @@ TEST_P(OptimizerSuite, StepsInWhichNobodySpeaksLeaveResidualsAndReplicasAlone) {
   const auto remembered = [](Trainer& trainer) {
     std::vector<float> all;
     for (const StateSpec& spec : trainer.shard().states()) {
-      if (spec.name == "look_ahead") continue;  // a copy of the parameters, made anew in each step
       const ConstFloats state = trainer.shard().state(spec.name);
       all.insert(all.end(), state.begin(), state.end());
     }
