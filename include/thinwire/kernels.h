@@ -37,6 +37,17 @@ struct AdamwStep {
 };
 void adamw(Floats x, Floats m, Floats v, ConstFloats g, const AdamwStep& step);
 
+// One step of Lion (Chen et al. 2023, alg. 2) on gradient scale * g:                   [replicated]
+// x = keep x - lr sign(b1 m + (1-b1) g); m = b2 m + (1-b2) g
+struct LionStep {
+  float scale = 1.0f;
+  float beta1 = 0.9f;
+  float beta2 = 0.99f;
+  float keep = 1.0f;
+  float lr = 1e-3f;
+};
+void lion(Floats x, Floats m, ConstFloats g, const LionStep& step);
+
 // Replaces a row-major matrix by nearly its closest orthogonal one: singular values go to about 0.7
 // .. 1.2, vectors stay (Newton-Schulz of Muon, Jordan et al. 2024). With X = M / (|M| + 1e-7), |M|
 // its Frobenius norm, transposed if rows > cols, repeats A = X X^T, B = b A + c A A, X = a X + B X,

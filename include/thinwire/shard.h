@@ -33,6 +33,17 @@ struct Tile {
   std::size_t coefficients = 0;  // offset of its height * width floats in a `coefficients` state
 };
 
+// Tiles one after another, and their copy where kernels on the shard's device find it.
+struct Tiles : std::span<const Tile> {
+  Tiles() = default;
+  Tiles(std::span<const Tile> tiles, const Tile* there = nullptr)  // NOLINT: tiles of the host
+      : std::span<const Tile>(tiles), on_device(there) {}
+  Tiles some(std::size_t first, std::size_t count) const {
+    return {subspan(first, count), on_device == nullptr ? nullptr : on_device + first};
+  }
+  const Tile* on_device = nullptr;
+};
+
 // Consecutive tile rows of one block that lie in this shard. A whole matrix if rows == block rows.
 struct Piece {
   std::size_t block = 0;      // index into Layout::blocks()
