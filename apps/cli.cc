@@ -31,6 +31,7 @@ constexpr Flag kRunFlags[] = {
     {"--sites", "run.sites", "Sites, each a thread or more of this process (4)"},
     {"--ranks", "run.ranks", "Ranks of a site, which share the model (1)"},
     {"--threads", "run.threads", "Math threads of a rank (1)"},
+    {"--device", "run.device", "Where models work: auto, cpu, cuda or cuda:N (auto)"},
     {"--steps", "run.steps", "Steps to train (1000)"},
     {"--seed", "run.seed", "First seed, of initial weights and data order (1)"},
     {"--seeds", "run.seeds", "Runs of each method, with seeds counting up (1)"},

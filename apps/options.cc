@@ -279,6 +279,7 @@ RunOptions resolve(const FlatConfig& config, const OptimizerCatalog& catalog) {
   options.sites = run.integer("sites", options.sites, 1, 1024);
   options.ranks = run.integer("ranks", options.ranks, 1, 1024);
   options.threads = run.integer("threads", options.threads, 1, 1024);
+  options.device = parse_device(run.text("device", "auto"));
   options.steps = run.integer("steps", static_cast<int>(options.steps), 1, kMax);
   options.seed = run.integer("seed", 1, 0, kMax);
   options.seeds = run.integer("seeds", options.seeds, 1, 1000);

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/device_choice.h"
 #include "models/gpt.h"
 #include "optimizers/catalog.h"
 #include "thinwire/guard.h"
@@ -46,6 +47,7 @@ struct RunOptions {
   int sites = 4;
   int ranks = 1;
   int threads = 1;  // math threads of a rank
+  DeviceChoice device;
   std::uint64_t steps = 1000;
   std::uint64_t seed = 1;  // of the first run; the next ones count up
   int seeds = 1;

@@ -97,6 +97,11 @@ class Run {
     return job_.process == nullptr ? world_.near(site, rank) : job_.process->near();
   }
 
+  // Of the ranks on this machine, as far as is known.
+  std::size_t number_here(int site, int rank) const {
+    return static_cast<std::size_t>(site * options_.ranks + rank);
+  }
+
   std::size_t part_of(int site, int rank) const {
     return static_cast<std::size_t>(number_of(site) * options_.ranks + rank);
   }
@@ -202,6 +207,7 @@ class Run {
                                    .states = job_.link ? &job_.link->states(rank) : nullptr,
                                    .site = options_.inside,
                                    .guard = guard_};
+    trainer_options.device = options_.device.of(number_here(site, rank));
     trainer_options.site.spans = spans.get();
     trainer_options.schedule.peak = job_.method.lr;
     if (job_.saving && job_.saving->from()) {

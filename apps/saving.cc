@@ -17,11 +17,11 @@ namespace thinwire::app {
 namespace {
 
 // A machine's own affair, or what may change between two halves of a run.
-constexpr std::array<std::string_view, 17> kFree{
-    "run.data",         "run.out",          "run.threads",  "run.link",  "run.eval_every",
-    "run.eval_windows", "run.sites",        "run.ranks",    "run.seeds", "run.methods",
-    "model.recompute",  "run.sharding",     "run.prefetch", "run.trace", "run.guard",
-    "run.spike",        "run.compare_every"};
+constexpr std::array<std::string_view, 18> kFree{
+    "run.data",       "run.out",          "run.threads",      "run.device",   "run.link",
+    "run.eval_every", "run.eval_windows", "run.sites",        "run.ranks",    "run.seeds",
+    "run.methods",    "model.recompute",  "run.sharding",     "run.prefetch", "run.trace",
+    "run.guard",      "run.spike",        "run.compare_every"};
 constexpr const char* kSteps = "run.steps";
 
 }  // namespace

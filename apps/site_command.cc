@@ -20,10 +20,10 @@
 namespace thinwire::app {
 
 std::string shared_settings(const RunOptions& options, const Text& text) {
-  constexpr std::array<std::string_view, 13> kOwn{
-      "data =",         "out =",      "threads =",      "link =",  "eval_every =",
-      "eval_windows =", "sharding =", "prefetch =",     "trace =", "recompute =",
-      "guard =",        "spike =",    "compare_every ="};
+  constexpr std::array<std::string_view, 14> kOwn{
+      "data =",         "out =",      "threads =",       "link =",  "eval_every =",
+      "eval_windows =", "sharding =", "prefetch =",      "trace =", "recompute =",
+      "guard =",        "spike =",    "compare_every =", "device ="};
   std::string shared;
   std::istringstream lines(options.config);
   for (std::string line; std::getline(lines, line);) {

@@ -28,18 +28,19 @@ class AllReduce : public Optimizer {
     return {.meeting = Meeting::reduce,
             .whole_matrices = rule_->whole_matrices(),
             .suggested_lr = options_.suggested_lr,
-            .states = rule_->states(StateKind::replicated)};
+            .states = rule_->states(StateKind::replicated),
+            .on_device = rule_->on_device()};
   }
   Update extract(const Step&, Shard& shard) override { return dense_update(shard.grad()); }
   Update apply(const Step& step, Shard& shard, std::span<const Contribution> heard) override {
     const Move how{.lr = step.lr,
                    .keep = 1.0f - step.lr * options_.weight_decay,
                    .scale = clip_factor(step.norm, options_.clip)};
-    for (const auto& [site, mean] : heard) {
+    for (const Contribution& one : heard) {
+      const Near mean(one.update.dense, shard.device());
       rule_->begin(shard);
       for (const Piece& piece : shard.pieces()) {
-        rule_->move(shard, piece, part(ConstFloats(mean.dense), piece), part(shard.params(), piece),
-                    how);
+        rule_->move(shard, piece, part(mean, piece), part(shard.params(), piece), how);
       }
     }
     return {};

@@ -31,8 +31,10 @@
 
 #include "optimizers/rule.h"
 #include "optimizers/tile_votes.h"
+#include "thinwire/device.h"
 #include "thinwire/kernels.h"
 #include "thinwire/optimizer.h"
+#include "thinwire/tile_kernels.h"
 
 namespace thinwire {
 
@@ -77,28 +79,22 @@ class Demo final : public Optimizer {
   Floats gradient_point(const Step& step, Shard& shard) override;
 
  private:
-  // The exact values that saying took from a tile in one of the last delay + 1 steps.
-  struct Slot {
-    Floats positions;  // k
-    Floats values;     // k; 0 ends the list
-  };
   // x = keep x - rate sign(z), or z / rms(z), or z
   struct Pace {
     float keep;
     float rate;
   };
   Pace pace(const Step& step, float keep, float share) const;
-  Slot slot(Floats sent, std::size_t tile, std::uint64_t step) const;
+  kernels::Lists lists(Floats sent, std::uint64_t step, std::size_t first_tile) const;
   int picks_now(const Step& step, const Shard& shard) const;
-  void say(const Step& step, Shard& shard, std::size_t tile, int k, Picks& picks) const;
-  double decode(const Tile& tile, TileVotes& votes, int divisor, Floats z) const;
-  double decode_owed(const Step& step, Shard& shard, std::size_t tile, Floats z) const;
-  template <class Decode>
-  void follow(const Shard& shard, const Piece& piece, Floats x, Floats z, const Pace& pace,
-              Decode decode) const;
+  Update said(kernels::Chosen chosen) const;
+  void step_by_rms(const Shard& shard, const Piece& piece, double squares, ConstFloats z,
+                   const Pace& pace, Floats x) const;
+  void step_ahead(const Shard& shard, const Piece& piece, double squares, ConstFloats z,
+                  const Pace& pace);
 
   Options options_;
-  std::vector<float> point_;  // where the gradient is taken; made anew in every step
+  FloatBuffer point_;  // where the gradient is taken; made anew in every step
 };
 
 }  // namespace thinwire

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "optimizers/adamw.h"
+#include "thinwire/device.h"
 
 namespace thinwire {
 
@@ -54,7 +55,7 @@ class MuonRule final : public MatrixRule {
   void move_matrix(const Piece& piece, Floats b, ConstFloats g, Floats x,
                    const Move& how) const override {
     kernels::scale_add(b, options_.momentum, g, how.scale);
-    std::vector<float> o(b.begin(), b.end());
+    FloatBuffer o(b, b.device());
     kernels::scale_add(o, options_.momentum, g, how.scale);
     kernels::orthogonalize(piece.rows, piece.cols, o);
     const double rate = -how.lr * options_.matrix_rate * unit_size(piece);

@@ -92,4 +92,26 @@ std::span<const std::int32_t> TileVotes::vote_means(int sites) {
   return vote_means_;
 }
 
+SaidOfTiles::SaidOfTiles(TileVotes votes, std::size_t tiles, int bits, int sites) {
+  for (std::size_t i = 0; i < tiles; ++i) {
+    votes.next_tile();
+    positions_.insert(positions_.end(), votes.positions().begin(), votes.positions().end());
+    if (bits == 1) {
+      const std::span<const std::int32_t> of_tile = votes.vote_means(sites);
+      weights_.insert(weights_.end(), of_tile.begin(), of_tile.end());
+    } else {
+      const std::span<const float> of_tile = votes.means(sites);
+      values_.insert(values_.end(), of_tile.begin(), of_tile.end());
+    }
+    begin_.push_back(static_cast<std::uint32_t>(positions_.size()));
+  }
+}
+
+kernels::Said SaidOfTiles::some(std::size_t first, std::size_t count) const {
+  return {.begin = std::span(begin_).subspan(first, count + 1),
+          .positions = positions_,
+          .weights = weights_,
+          .values = values_};
+}
+
 }  // namespace thinwire

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "thinwire/tile_kernels.h"
 #include "thinwire/update.h"
 
 namespace thinwire {
@@ -56,6 +57,22 @@ class TileVotes {
   std::vector<std::uint16_t> positions_;
   std::vector<float> means_;
   std::vector<std::int32_t> vote_means_;
+};
+
+// What all contributions said of the first `tiles` tiles, brought together: votes in Q12, or 32-bit
+// values, each divided by its senders, or by `sites` if that is not 0.
+class SaidOfTiles {
+ public:
+  SaidOfTiles(TileVotes votes, std::size_t tiles, int bits, int sites);
+
+  // Of `count` tiles from `first` on.
+  kernels::Said some(std::size_t first, std::size_t count) const;
+
+ private:
+  std::vector<std::uint32_t> begin_{0};
+  std::vector<std::uint16_t> positions_;
+  std::vector<std::int32_t> weights_;
+  std::vector<float> values_;
 };
 
 }  // namespace thinwire

@@ -36,6 +36,10 @@ class Collective {
   // gathers everything.
   virtual void all_to_all(ConstFloats whole, Floats parts, Cuts cuts);
 
+  // May floats lie on that device? All can work with the host's; `carries` is asked before a
+  // device's are given.
+  virtual bool carries(Device device) const { return device.is_host(); }
+
   // Members were compared before they could meet here: no need to do it again.
   virtual bool agreed() const { return false; }
 

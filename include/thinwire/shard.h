@@ -3,46 +3,26 @@
 // time.
 //
 // Its floats are the rank's contiguous ranges of all units, unit after unit. With one rank in a
-// site the shard is the whole model.
+// site the shard is the whole model. They lie on the shard's device; states of extent `whole` lie
+// on the host, always.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "thinwire/device.h"
 #include "thinwire/layout.h"
 #include "thinwire/state_spec.h"
+#include "thinwire/tile.h"
 #include "thinwire/types.h"
 
 namespace thinwire {
-
-// One tile of the shard: `rows` full rows of `cols` values, `stride` apart, then one row of `tail`
-// values (only in the last tile of a pool). The transform works on height x width, zeros beyond.
-struct Tile {
-  std::size_t offset = 0;  // of its first value in params() and grad()
-  std::size_t stride = 0;
-  std::size_t rows = 0;
-  std::size_t cols = 0;
-  std::size_t tail = 0;
-  std::size_t height = 0;
-  std::size_t width = 0;
-  std::size_t coefficients = 0;  // offset of its height * width floats in a `coefficients` state
-};
-
-// Tiles one after another, and their copy where kernels on the shard's device find it.
-struct Tiles : std::span<const Tile> {
-  Tiles() = default;
-  Tiles(std::span<const Tile> tiles, const Tile* there = nullptr)  // NOLINT: tiles of the host
-      : std::span<const Tile>(tiles), on_device(there) {}
-  Tiles some(std::size_t first, std::size_t count) const {
-    return {subspan(first, count), on_device == nullptr ? nullptr : on_device + first};
-  }
-  const Tile* on_device = nullptr;
-};
 
 // Consecutive tile rows of one block that lie in this shard. A whole matrix if rows == block rows.
 struct Piece {
@@ -68,7 +48,13 @@ class Shard {
   // blocks where these stay whole. `layout` must outlive the shard. All values start at zero.
   // Throws UsageError for a rank outside 0 .. ranks - 1.
   Shard(const Layout& layout, int rank, int ranks, std::span<const StateSpec> states = {},
-        bool whole_blocks = false);
+        bool whole_blocks = false, Device device = {});
+
+  Device device() const { return grad_.device(); }
+  // The same shard with the same values there.
+  Shard copy_on(Device device) const;
+  // The values of such a copy.
+  void take_values(const Shard& other);
 
   Floats params() { return params_; }
   ConstFloats params() const { return params_; }
@@ -80,7 +66,7 @@ class Shard {
   ConstFloats state(std::string_view name) const;
   const std::vector<StateSpec>& states() const { return specs_; }
 
-  std::span<const Tile> tiles() const { return tiles_; }
+  Tiles tiles() const { return {tiles_, tiles_on_device_.get()}; }
   std::span<const Piece> pieces() const { return pieces_; }
   std::size_t coefficients() const { return coefficients_; }
 
@@ -107,10 +93,11 @@ class Shard {
   std::vector<Tile> tiles_;
   std::vector<Piece> pieces_;
   std::size_t coefficients_ = 0;
-  std::vector<float> params_;
-  std::vector<float> grad_;
+  FloatBuffer params_;
+  FloatBuffer grad_;
   std::vector<StateSpec> specs_;
-  std::map<std::string, std::vector<float>, std::less<>> states_;
+  std::map<std::string, FloatBuffer, std::less<>> states_;
+  std::shared_ptr<const Tile> tiles_on_device_;
 };
 
 // For each tile row of the layout 64 bits over its parameters and replicated state; 0 where another

@@ -49,7 +49,7 @@ void extract(Tiles tiles, ConstFloats values, std::size_t origin, const Extract&
 // What several sites said of the tiles, brought together: of tile t the entries begin[t] ..
 // begin[t + 1], places ascending. Either weights (votes, Q12 as in inverse_votes) or values.
 struct Said {
-  std::span<const std::uint32_t> begin;  // tiles + 1
+  std::span<const std::uint32_t> begin;  // tiles + 1, ascending; begin[0] need not be 0
   std::span<const std::uint16_t> positions;
   std::span<const std::int32_t> weights;
   std::span<const float> values;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "thinwire/collective.h"
+#include "thinwire/device.h"
 #include "thinwire/guard.h"
 #include "thinwire/model.h"
 #include "thinwire/optimizer.h"
@@ -29,6 +30,7 @@ struct TrainerOptions {
   int sites = 1;
   std::uint64_t seed = 1;  // of the initial weights
   Chunking chunking = Chunking::padded;
+  Device device = {};         // where the model works; throws UsageError unless it can be used
   std::string settings = {};  // resolved optimizer settings; part of the agreement
   // Where the state comes from when this site enters late or falls far behind, and goes to when
   // others do. None: it can do neither.

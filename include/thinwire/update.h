@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "thinwire/device.h"
 #include "thinwire/types.h"
 
 namespace thinwire {
@@ -49,12 +50,17 @@ struct UpdateForm {
   bool dense_whole = false;
 };
 
-// The dense update that says these values, with room for what an all-reduce adds: 1 + 5 floats a
-// site. With more than a hundred sites they are copied once more.
+// The dense update that says these values, wherever they lie, with room for what an all-reduce
+// adds: 1 + 5 floats a site. With more than a hundred sites they are copied once more.
 inline Update dense_update(ConstFloats values) {
   Update update;
   update.dense.reserve(values.size() + 512);
-  update.dense.assign(values.begin(), values.end());
+  if (values.on_host()) {
+    update.dense.assign(values.begin(), values.end());
+  } else {
+    update.dense.resize(values.size());
+    copy(values, update.dense);
+  }
   return update;
 }
 

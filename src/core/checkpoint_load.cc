@@ -190,6 +190,12 @@ void Checkpoint::Body::check_fit(const Shard& shard) const {
 
 Progress Checkpoint::Body::load(const NewSeat& seat, Shard& shard, Optimizer& optimizer) const {
   check_fit(shard);
+  if (!shard.device().is_host()) {
+    Shard here = shard.copy_on(Device());
+    Progress progress = load(seat, here, optimizer);
+    shard.take_values(here);
+    return progress;
+  }
   const PartOf part{shard.rank(), shard.ranks(), shard.whole_blocks()};
   read_parameters(shard, part);
   for (const StateSpec& spec : manifest_.states) {

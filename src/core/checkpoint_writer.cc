@@ -51,7 +51,7 @@ struct Copy {
 
 void copy_floats(ConstFloats from, std::vector<float>& to) {
   to.resize(from.size());
-  if (!from.empty()) std::memcpy(to.data(), from.data(), from.size_bytes());
+  copy(from, to);
 }
 
 }  // namespace
@@ -161,7 +161,7 @@ class CheckpointWriter::Body {
     copy.progress = std::move(progress);
     copy.frozen.clear();
     for (int unit = 0; seat.site == 0 && seat.rank == 0 && unit < layout_->units(); ++unit) {
-      const ConstFloats frozen = trainer.frozen(unit);
+      const std::vector<float> frozen = to_host(trainer.frozen(unit));
       copy.frozen.insert(copy.frozen.end(), frozen.begin(), frozen.end());
     }
   }

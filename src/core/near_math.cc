@@ -1,41 +1,16 @@
 #include "src/core/near_math.h"
 
-#include <algorithm>
-#include <bit>
-#include <cstdint>
-#include <cstring>
 #include <vector>
+
+#include "thinwire/device.h"
+#include "thinwire/kernels.h"
+#include "thinwire/range_kernels.h"
 
 namespace thinwire {
 namespace {
 
-std::uint32_t bf16_bits(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return (bits >> 16) | 0x40u;  // a quiet NaN
-  return (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-}
-
-float float_of(std::uint32_t bf16) { return std::bit_cast<float>(bf16 << 16); }
-
-// Two values ride in the place of one float; nobody does arithmetic on it.
+// Two bf16 values ride in the place of one float.
 constexpr std::size_t packed_size(std::size_t floats) { return (floats + 1) / 2; }
-
-void pack(ConstFloats values, Floats packed) {
-  for (std::size_t i = 0; i < packed.size(); ++i) {
-    const std::uint32_t high = 2 * i + 1 < values.size() ? bf16_bits(values[2 * i + 1]) : 0;
-    const std::uint32_t pair = bf16_bits(values[2 * i]) | high << 16;
-    std::memcpy(&packed[i], &pair, sizeof pair);
-  }
-}
-
-void unpack(ConstFloats packed, Floats values) {
-  for (std::size_t i = 0; i < packed.size(); ++i) {
-    std::uint32_t pair;
-    std::memcpy(&pair, &packed[i], sizeof pair);
-    values[2 * i] = float_of(pair & 0xffffu);
-    if (2 * i + 1 < values.size()) values[2 * i + 1] = float_of(pair >> 16);
-  }
-}
 
 // Where the packed parts of a unit lie: each begins with a float of its own.
 std::vector<std::size_t> packed_cuts(Cuts cuts) {
@@ -46,69 +21,126 @@ std::vector<std::size_t> packed_cuts(Cuts cuts) {
   return packed;
 }
 
-Floats part_of(Floats whole, Cuts cuts, int rank) {
+template <class Span>
+Span part_of(Span whole, Cuts cuts, int rank) {
   return whole.subspan(cuts[rank], cuts[rank + 1] - cuts[rank]);
+}
+
+// Floats on their way through the host's memory to a link that cannot reach their device. Pinned
+// memory is slow to get, so that a thread keeps its own.
+class Staged {
+ public:
+  Staged(FloatBuffer& buffer, std::size_t count) {
+    if (buffer.size() < count) buffer = FloatBuffer(count, Device(), Pages::pinned);
+    floats_ = buffer.floats().first(count);
+  }
+  operator Floats() const { return floats_; }
+
+ private:
+  Floats floats_;
+};
+thread_local FloatBuffer staged_whole;
+thread_local FloatBuffer staged_mine;
+
+// operation(mine, whole), both where the near link reaches them; what is `read` of the two is given
+// to it, the other is its result.
+enum class Reads { mine, whole };
+template <class Operation>
+void where_it_reaches(Collective& near, Floats mine, Floats whole, Reads reads,
+                      const Operation& operation) {
+  if (mine.device() == whole.device() && near.carries(mine.device())) {
+    return operation(mine, whole);
+  }
+  const Floats my = mine.on_host() ? mine : Floats(Staged(staged_mine, mine.size()));
+  const Floats all = whole.on_host() ? whole : Floats(Staged(staged_whole, whole.size()));
+  if (reads == Reads::mine && !mine.on_host()) copy(mine, my);
+  if (reads == Reads::whole && !whole.on_host()) copy(whole, all);
+  operation(my, all);
+  if (reads == Reads::whole && !mine.on_host()) copy(my, mine);
+  if (reads == Reads::mine && !whole.on_host()) copy(all, whole);
+}
+
+// The collective only reads `mine`, which may lie inside `whole`.
+Floats writable(ConstFloats floats) {
+  return {const_cast<float*>(floats.data()), floats.size(), floats.device()};
+}
+
+void all_gather(Collective& near, ConstFloats mine, Floats whole, Cuts cuts) {
+  where_it_reaches(near, writable(mine), whole, Reads::mine,
+                   [&](Floats my, Floats all) { near.all_gather(my, all, cuts); });
 }
 
 }  // namespace
 
-void round_to_bf16(Floats x) {
-  for (float& value : x) value = float_of(bf16_bits(value));
-}
-
 void gather_unit(Collective& near, ConstFloats mine, Floats whole, Cuts cuts, NearType type) {
   if (near.size() == 1) {
-    std::copy(mine.begin(), mine.end(), whole.begin());
-    if (type == NearType::bf16) round_to_bf16(whole);
+    copy(mine, whole);
+    if (type == NearType::bf16) kernels::round_to_bf16(whole);
     return;
   }
-  if (type == NearType::fp32) return near.all_gather(mine, whole, cuts);
+  if (type == NearType::fp32) return all_gather(near, mine, whole, cuts);
   const std::vector<std::size_t> packed = packed_cuts(cuts);
-  std::vector<float> all(packed.back());
-  const Floats own = part_of(all, packed, near.rank());
-  pack(mine, own);
-  near.all_gather(own, all, packed);
+  FloatBuffer all(packed.back(), whole.device());
+  const Near here(mine, whole.device());
+  const Floats own = part_of(all.floats(), packed, near.rank());
+  kernels::pack_bf16(here, own);
+  all_gather(near, own, all, packed);
   for (int rank = 0; rank < near.size(); ++rank) {
-    unpack(part_of(all, packed, rank), part_of(whole, cuts, rank));
+    kernels::unpack_bf16(part_of(all.floats(), packed, rank), part_of(whole, cuts, rank));
   }
 }
 
 void reduce_unit(Collective& near, Floats whole, Floats mine, Cuts cuts, NearType type) {
   if (near.size() == 1) {
-    if (mine.data() != whole.data()) std::copy(whole.begin(), whole.end(), mine.begin());
-    if (type == NearType::bf16) round_to_bf16(mine);
+    if (mine.data() != whole.data()) copy(whole, mine);
+    if (type == NearType::bf16) kernels::round_to_bf16(mine);
     return;
   }
-  if (type == NearType::fp32) return near.reduce_scatter_mean(whole, mine, cuts);
+  if (type == NearType::fp32) {
+    return where_it_reaches(near, mine, whole, Reads::whole, [&](Floats my, Floats all) {
+      near.reduce_scatter_mean(all, my, cuts);
+    });
+  }
+  const Device device = whole.device();
   const std::vector<std::size_t> packed = packed_cuts(cuts);
-  std::vector<float> sent(packed.back());
+  FloatBuffer sent(packed.back(), device);
   for (int rank = 0; rank < near.size(); ++rank) {
-    pack(part_of(whole, cuts, rank), part_of(sent, packed, rank));
+    kernels::pack_bf16(part_of(whole, cuts, rank), part_of(sent.floats(), packed, rank));
   }
   const std::size_t length = packed_size(mine.size());
-  std::vector<float> heard(length * near.size());
-  near.all_to_all(sent, heard, packed);
-  std::vector<float> values(mine.size());
+  FloatBuffer heard(length * near.size(), device);
+  where_it_reaches(near, heard, sent, Reads::whole,
+                   [&](Floats parts, Floats all) { near.all_to_all(all, parts, packed); });
+  FloatBuffer values(mine.size(), device);
+  FloatBuffer there;
+  if (mine.device() != device) there = FloatBuffer(mine.size(), device);
+  const Floats sum = mine.device() == device ? mine : there.floats();
   for (int rank = 0; rank < near.size(); ++rank) {
-    unpack(ConstFloats(heard).subspan(length * rank, length), values);
-    for (std::size_t i = 0; i < mine.size(); ++i) {
-      mine[i] = rank == 0 ? values[i] : mine[i] + values[i];
+    kernels::unpack_bf16(heard.floats().subspan(length * rank, length), values);
+    if (rank == 0) {
+      copy(values, sum);
+    } else {
+      kernels::scale_add(sum, 1.0f, values, 1.0f);
     }
   }
-  const float count = static_cast<float>(near.size());
-  for (float& value : mine) value /= count;
+  kernels::scale(sum, 1.0f / static_cast<float>(near.size()));
+  if (mine.device() != device) copy(sum, mine);
 }
 
 void all_reduce_unit(Collective& near, Floats whole, NearType type) {
   if (type == NearType::fp32) {
-    if (near.size() > 1) near.all_reduce_mean(whole);
-    return;
+    if (near.size() == 1) return;
+    if (near.carries(whole.device())) return near.all_reduce_mean(whole);
+    const Floats staged = Staged(staged_whole, whole.size());
+    copy(whole, staged);
+    near.all_reduce_mean(staged);
+    return copy(staged, whole);
   }
   std::vector<std::size_t> cuts;
   for (int rank = 0; rank <= near.size(); ++rank) cuts.push_back(whole.size() * rank / near.size());
   const Floats mine = part_of(whole, cuts, near.rank());
   reduce_unit(near, whole, mine, cuts, type);
-  if (near.size() > 1) near.all_gather(mine, whole, cuts);
+  if (near.size() > 1) all_gather(near, mine, whole, cuts);
 }
 
 }  // namespace thinwire

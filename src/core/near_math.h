@@ -1,14 +1,12 @@
 // A unit's floats on their way between the ranks of a site, as fp32 or as bf16. All of it is
-// collective, and right for one rank too: that one rounds as several would.
+// collective, and right for one rank too: that one rounds as several would. `mine` and `whole` may
+// lie on different devices; what a link cannot reach goes through the host's memory.
 #pragma once
 
 #include "thinwire/collective.h"
 #include "thinwire/site_options.h"
 
 namespace thinwire {
-
-// x rounded to the nearest value that bf16 has, ties to even; NaN stays NaN. In place.
-void round_to_bf16(Floats x);
 
 // whole = every rank's `mine`, rounded if it travels as bf16.
 void gather_unit(Collective& near, ConstFloats mine, Floats whole, Cuts cuts, NearType type);

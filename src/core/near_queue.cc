@@ -8,7 +8,7 @@
 
 namespace thinwire {
 
-NearQueue::NearQueue(bool own_thread) {
+NearQueue::NearQueue(bool own_thread, Device device) : device_(device) {
   if (!own_thread) return;
   try {
     thread_ = std::thread([this] { work(); });
@@ -35,8 +35,9 @@ NearQueue::Ticket NearQueue::push(std::function<void()> operation) {
     return 0;
   }
   {
+    Mark after = Mark::here(device_);
     const std::lock_guard lock(mutex_);
-    waiting_.push_back(std::move(operation));
+    waiting_.push_back({std::move(operation), std::move(after)});
   }
   changed_.notify_all();
   return ++pushed_;
@@ -47,6 +48,7 @@ void NearQueue::wait(Ticket ticket) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return done_ >= ticket; });
   if (failure_) std::rethrow_exception(failure_);
+  last_.join();
 }
 
 void NearQueue::settle() noexcept {
@@ -60,19 +62,23 @@ void NearQueue::work() {
   for (;;) {
     changed_.wait(lock, [&] { return stop_ || !waiting_.empty(); });
     if (stop_) return;
-    const std::function<void()> operation = std::move(waiting_.front());
+    const Entry entry = std::move(waiting_.front());
     waiting_.pop_front();
     std::exception_ptr failure = failure_;
+    Mark done = last_;
     lock.unlock();
     if (!failure) {
       try {
-        operation();
+        entry.after.join();
+        entry.operation();
+        done = Mark::here(device_);
       } catch (...) {
         failure = std::current_exception();
       }
     }
     lock.lock();
     failure_ = std::move(failure);
+    last_ = std::move(done);
     ++done_;
     changed_.notify_all();
   }

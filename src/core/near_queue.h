@@ -1,5 +1,7 @@
 // The near link's operations in the order in which the training thread asks for them, which is the
 // same on all ranks of a site: executed one after another on a thread of their own, or at once.
+// What they hand over to the device comes after what the training thread has, and a wait puts what
+// that thread does next after them.
 #pragma once
 
 #include <condition_variable>
@@ -10,6 +12,8 @@
 #include <mutex>
 #include <thread>
 
+#include "thinwire/device.h"
+
 namespace thinwire {
 
 class NearQueue {
@@ -18,7 +22,7 @@ class NearQueue {
 
   // Without a thread push() executes the operation itself. Throws Error when there is no thread to
   // be had.
-  explicit NearQueue(bool own_thread);
+  explicit NearQueue(bool own_thread, Device device = {});
   // Drops what has not begun and waits for what has.
   ~NearQueue();
 
@@ -35,10 +39,17 @@ class NearQueue {
  private:
   void work();
 
+  struct Entry {
+    std::function<void()> operation;
+    Mark after;
+  };
+
+  const Device device_;
   Ticket pushed_ = 0;  // training thread's
   std::mutex mutex_;   // guards all below but the thread
   std::condition_variable changed_;
-  std::deque<std::function<void()>> waiting_;
+  std::deque<Entry> waiting_;
+  Mark last_;  // of what was handed over by the operations done
   Ticket done_ = 0;
   bool stop_ = false;
   std::exception_ptr failure_;

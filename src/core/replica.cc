@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "thinwire/device.h"
 #include "thinwire/error.h"
 
 namespace thinwire {
@@ -32,7 +33,8 @@ Bytes pack_replica(const Shard& shard) {
   Bytes bytes;
   bytes.reserve(bytes_of(all) + 2 * sizeof(std::uint64_t));  // the trainer adds two words
   for (const Floats floats : all) {
-    const ByteView part = std::as_bytes(floats);
+    const std::vector<float> values = to_host(floats);
+    const ByteView part = std::as_bytes(std::span(values));
     bytes.insert(bytes.end(), part.begin(), part.end());
   }
   return bytes;
@@ -46,14 +48,15 @@ void unpack_replica(ByteView bytes, Shard& shard) {
                 " are expected; give all sites the same model and optimizer");
   }
   for (const Floats floats : all) {
-    if (floats.empty()) continue;
-    std::memcpy(floats.data(), bytes.data(), floats.size_bytes());
+    std::vector<float> values(floats.size());
+    if (!floats.empty()) std::memcpy(values.data(), bytes.data(), floats.size_bytes());
+    copy(values, floats);
     bytes = bytes.subspan(floats.size_bytes());
   }
   for (const StateSpec& spec : shard.states()) {
-    if (spec.kind == StateKind::own) std::ranges::fill(shard.state(spec.name), 0.0f);
+    if (spec.kind == StateKind::own) zero(shard.state(spec.name));
   }
-  std::ranges::fill(shard.grad(), 0.0f);
+  zero(shard.grad());
 }
 
 }  // namespace thinwire

@@ -5,7 +5,9 @@
 #include <cstring>
 #include <utility>
 
+#include "thinwire/device.h"
 #include "thinwire/hash.h"
+#include "thinwire/range_kernels.h"
 
 namespace thinwire {
 namespace {
@@ -28,20 +30,14 @@ RowTiles tiles_of(const Shard& shard, std::size_t row) {
   return {};
 }
 
-Floats part_of(const StateSpec& spec, Floats state, const ShardRange& range,
-               std::span<const Tile> tiles, const RowTiles& at) {
-  const Tile& tile = tiles[at.first];
-  switch (spec.extent) {
-    case StateExtent::elements:
-      return state.subspan(range.offset, range.size);
-    case StateExtent::coefficients:
-      return state.subspan(tile.coefficients, at.count * tile.height * tile.width);
-    case StateExtent::per_tile:
-      return state.subspan(at.first * spec.count, at.count * spec.count);
-    case StateExtent::whole:
-      break;
-  }
-  return state;
+// What of a state belongs to the row whose parameters are `range`.
+ShardRange part_of(const Shard& shard, const StateSpec& spec, std::size_t row, ShardRange range) {
+  if (spec.extent == StateExtent::elements) return range;
+  if (spec.extent == StateExtent::whole) return {0, spec.count};
+  const RowTiles at = tiles_of(shard, row);
+  if (spec.extent == StateExtent::per_tile) return {at.first * spec.count, at.count * spec.count};
+  const Tile& tile = shard.tiles()[at.first];
+  return {tile.coefficients, at.count * tile.height * tile.width};
 }
 
 std::size_t bytes_of(const std::vector<Floats>& parts) {
@@ -65,7 +61,8 @@ std::string name_of(const Shard& shard, std::size_t row, std::size_t offset) {
   return layout.blocks()[at.block].name;
 }
 
-std::string first_change(const Shard& shard, std::size_t row, ConstFloats before, ByteView after) {
+std::string first_change(const Shard& shard, std::size_t row, const std::vector<float>& before,
+                         ByteView after) {
   for (std::size_t i = 0; i < before.size(); ++i) {
     if (std::memcmp(&before[i], after.data() + i * sizeof(float), sizeof(float)) != 0)
       return name_of(shard, row, i);
@@ -81,20 +78,34 @@ std::vector<Floats> row_parts(Shard& shard, std::size_t row) {
   std::vector<Floats> parts{shard.params().subspan(range.offset, range.size)};
   for (const StateSpec& spec : shard.states()) {
     if (spec.kind != StateKind::replicated) continue;
-    parts.push_back(
-        part_of(spec, shard.state(spec.name), range, shard.tiles(), tiles_of(shard, row)));
+    const ShardRange part = part_of(shard, spec, row, range);
+    parts.push_back(shard.state(spec.name).subspan(part.offset, part.size));
   }
   return parts;
 }
 
 std::vector<std::uint64_t> row_hashes(const Shard& shard) {
   std::vector<std::uint64_t> hashes(shard.layout().tile_rows().size(), 0);
+  std::vector<std::size_t> rows;  // that lie here
+  std::vector<ShardRange> ranges;
   for (std::size_t row = 0; row < hashes.size(); ++row) {
-    const std::vector<Floats> parts = row_parts(const_cast<Shard&>(shard), row);  // read alone
-    if (parts.empty()) continue;
-    hashes[row] = hash64(ConstFloats(parts[0]));
-    for (std::size_t i = 1; i < parts.size(); ++i) {
-      hashes[row] = hash_fold(hashes[row], hash64(ConstFloats(parts[i])));
+    const ShardRange range = shard.range(row);
+    if (range.size == 0) continue;
+    rows.push_back(row);
+    ranges.push_back(range);
+  }
+  std::vector<std::uint64_t> of_rows(rows.size());
+  kernels::hash(shard.params(), ranges, of_rows);
+  for (std::size_t i = 0; i < rows.size(); ++i) hashes[rows[i]] = of_rows[i];
+  for (const StateSpec& spec : shard.states()) {
+    if (spec.kind != StateKind::replicated) continue;
+    std::vector<ShardRange> parts;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      parts.push_back(part_of(shard, spec, rows[i], ranges[i]));
+    }
+    kernels::hash(shard.state(spec.name), parts, of_rows);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      hashes[rows[i]] = hash_fold(hashes[rows[i]], of_rows[i]);
     }
   }
   return hashes;
@@ -107,7 +118,8 @@ Bytes pack_rows(const Shard& shard, std::span<const std::size_t> rows) {
     for (int i = 0; i < 8; ++i)
       bytes.push_back(static_cast<std::byte>(std::uint64_t{row} >> (8 * i)));
     for (const Floats part : row_parts(const_cast<Shard&>(shard), row)) {
-      const ByteView view = std::as_bytes(part);
+      const std::vector<float> values = to_host(part);
+      const ByteView view = std::as_bytes(std::span(values));
       bytes.insert(bytes.end(), view.begin(), view.end());
     }
   }
@@ -132,9 +144,11 @@ Result<std::string> unpack_rows(ByteView bytes, Shard& shard) {
   std::string first;
   for (auto& [row, values] : rows) {
     const std::vector<Floats> parts = row_parts(shard, row);
-    if (first.empty()) first = first_change(shard, row, parts[0], values);
+    if (first.empty()) first = first_change(shard, row, to_host(parts[0]), values);
     for (const Floats part : parts) {
-      if (!part.empty()) std::memcpy(part.data(), values.data(), part.size_bytes());
+      std::vector<float> floats(part.size());
+      if (!part.empty()) std::memcpy(floats.data(), values.data(), part.size_bytes());
+      copy(floats, part);
       values = values.subspan(part.size_bytes());
     }
   }

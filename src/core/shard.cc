@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/device/array.h"
 #include "thinwire/error.h"
 #include "thinwire/hash.h"
 
@@ -67,7 +68,7 @@ std::size_t extent_of(const StateSpec& spec, const Shard& shard) {
 }  // namespace
 
 Shard::Shard(const Layout& layout, int rank, int ranks, std::span<const StateSpec> states,
-             bool whole_blocks)
+             bool whole_blocks, Device device)
     : layout_(&layout),
       rank_(rank),
       ranks_(ranks),
@@ -91,13 +92,30 @@ Shard::Shard(const Layout& layout, int rank, int ranks, std::span<const StateSpe
     }
     floats += end - begin;
   }
-  params_.assign(floats, 0.0f);
-  grad_.assign(floats, 0.0f);
+  params_ = FloatBuffer(floats, device);
+  grad_ = FloatBuffer(floats, device);
   for (const StateSpec& spec : specs_) {
-    if (!states_.emplace(spec.name, std::vector<float>(extent_of(spec, *this))).second) {
+    const Device where = spec.extent == StateExtent::whole ? Device() : device;
+    if (!states_.emplace(spec.name, FloatBuffer(extent_of(spec, *this), where)).second) {
       throw UsageError("state '" + spec.name + "' is declared twice; names must differ");
     }
   }
+  if (!device.is_host()) {
+    const auto there = std::make_shared<device::Array<Tile>>(device, std::span<const Tile>(tiles_));
+    tiles_on_device_ = {there, there->get()};
+  }
+}
+
+Shard Shard::copy_on(Device device) const {
+  Shard copy(*layout_, rank_, ranks_, specs_, whole_blocks_, device);
+  copy.take_values(*this);
+  return copy;
+}
+
+void Shard::take_values(const Shard& other) {
+  copy(other.params_, params_);
+  copy(other.grad_, grad_);
+  for (auto& [name, values] : states_) copy(other.state(name), values);
 }
 
 // Floats [begin, end) of the unit are whole tile rows of `block`.

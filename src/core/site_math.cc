@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "thinwire/hash.h"
-#include "thinwire/kernels.h"
+#include "thinwire/range_kernels.h"
 
 namespace thinwire {
 
@@ -45,12 +45,11 @@ std::uint64_t fold(const std::vector<std::uint64_t>& hashes) {
 
 double site_norm(const Shard& shard, ConstFloats values, Collective& near) {
   std::vector<std::uint64_t> sums(shard.layout().tile_rows().size(), 0);
-  for (std::size_t i = 0; i < sums.size(); ++i) {
-    const ShardRange range = shard.range(i);
-    if (range.size == 0) continue;
-    sums[i] = std::bit_cast<std::uint64_t>(
-        kernels::sum_squares(values.subspan(range.offset, range.size)));
-  }
+  std::vector<ShardRange> ranges;
+  for (std::size_t i = 0; i < sums.size(); ++i) ranges.push_back(shard.range(i));
+  std::vector<double> squares(ranges.size());
+  kernels::sum_squares(values, ranges, squares);
+  for (std::size_t i = 0; i < sums.size(); ++i) sums[i] = std::bit_cast<std::uint64_t>(squares[i]);
   share_words(sums, near);
   double sum = 0.0;
   for (std::uint64_t bits : sums) sum += std::bit_cast<double>(bits);

@@ -22,13 +22,14 @@ class Trainer::Body {
         near_(near),
         optimizer_(optimizer),
         sync_(sync),
-        options_(std::move(options)),
+        options_(checked(std::move(options))),
         traits_(optimizer.traits()),
         timeline_(options_.site.spans),
         layout_(wrapped(model.parameters(), options_.site.wrap), options_.chunking),
         shard_(layout_, options_.site.sharding == Sharding::none ? 0 : near.rank(),
-               parts_of(near, options_.site), traits_.states, traits_.whole_matrices),
-        units_(model, shard_, near, options_.seed, options_.site, timeline_) {
+               parts_of(near, options_.site), traits_.states, traits_.whole_matrices,
+               traits_.on_device ? options_.device : Device()),
+        units_(model, shard_, near, options_.seed, options_.site, timeline_, options_.device) {
     options_.schedule.validate();
     options_.site.validate();
     check_fit(traits_, optimizer, sync, near, options_);
@@ -65,6 +66,10 @@ class Trainer::Body {
   std::uint64_t repaired_before_ = 0;  // rounds below were said before the last repair
 
  private:
+  static TrainerOptions checked(TrainerOptions options) {
+    require(options.device);
+    return options;
+  }
   Dialect dialect() const;
   StepReport one_step();
   void go_on(Progress progress);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/core/site_math.h"
+#include "thinwire/device.h"
 #include "thinwire/hash.h"
 
 namespace thinwire {
@@ -18,7 +19,8 @@ std::vector<std::uint64_t> unit_hashes(Units& units) {
     std::uint64_t& hash = hashes[static_cast<std::size_t>(unit)];
     for (std::size_t i = 0; i < layout.parameters().size(); ++i) {
       const Place& place = layout.place(i);
-      if (place.unit == unit) hash = hash_fold(hash, hash64(weights.at(place)));
+      if (place.unit == unit)
+        hash = hash_fold(hash, hash64(ConstFloats(to_host(weights.at(place)))));
     }
   }
   return hashes;

@@ -4,28 +4,32 @@
 #include <utility>
 
 #include "src/core/near_math.h"
+#include "thinwire/device.h"
 #include "thinwire/error.h"
 #include "thinwire/kernels.h"
+#include "thinwire/range_kernels.h"
 
 namespace thinwire {
 
 UnitStore::UnitStore(const Model& model, Shard& shard, Collective& near, std::uint64_t seed,
-                     const SiteOptions& options, Timeline& timeline)
+                     const SiteOptions& options, Timeline& timeline, Device device)
     : shard_(shard),
       near_(near),
       options_(options),
       timeline_(timeline),
       seen_(shard.layout().seen_as(model.parameters())),
+      device_(device),
       holds_whole_(near.size() == 1 || options.sharding == Sharding::none),
+      lends_shard_(holds_whole_ && shard.device() == device),
       point_(shard.params()),
       unit_of_(seen_.units()),
       gradient_leased_(seen_.units()),
       units_(shard.layout().units()),
-      queue_(options.prefetch && near.size() > 1) {
+      queue_(options.prefetch && near.size() > 1, device.is_host() ? shard.device() : device) {
   const Layout& layout = shard.layout();
   for (int unit = 0; unit < layout.units(); ++unit) {
-    units_[unit].frozen.resize(layout.frozen_size(unit));
-    units_[unit].discarded.resize(layout.frozen_size(unit));
+    units_[unit].frozen = FloatBuffer(layout.frozen_size(unit), device_);
+    units_[unit].discarded = FloatBuffer(layout.frozen_size(unit), device_);
   }
   for (std::size_t i = 0; i < layout.parameters().size(); ++i) {
     unit_of_[seen_.place(i).unit] = layout.place(i).unit;
@@ -42,16 +46,16 @@ void UnitStore::initialize(const Model& model, std::uint64_t seed) {
     values.assign(place.size, 0.0f);
     model.initialize(i, seed, values);
     if (!place.trainable) {
-      std::copy(values.begin(), values.end(), units_[place.unit].frozen.begin() + place.offset);
+      copy(values, units_[place.unit].frozen.floats().subspan(place.offset, place.size));
       continue;
     }
     const auto cuts = shard_.cuts(place.unit);
     const std::size_t begin = std::max(place.offset, cuts[shard_.rank()]);
     const std::size_t end = std::min(place.offset + place.size, cuts[shard_.rank() + 1]);
     if (begin >= end) continue;
-    std::copy(
-        values.begin() + (begin - place.offset), values.begin() + (end - place.offset),
-        shard_.params().begin() + shard_.unit_offset(place.unit) + begin - cuts[shard_.rank()]);
+    copy(ConstFloats(values).subspan(begin - place.offset, end - begin),
+         shard_.params().subspan(shard_.unit_offset(place.unit) + begin - cuts[shard_.rank()],
+                                 end - begin));
   }
 }
 
@@ -98,7 +102,7 @@ void UnitStore::end_step() {
 void UnitStore::release(Unit& unit) noexcept {
   if (unit.weight_leases > 0) return;
   unit.resident = false;
-  if (options_.sharding == Sharding::full || holds_whole_) std::vector<float>().swap(unit.weights);
+  if (options_.sharding == Sharding::full || holds_whole_) unit.weights = {};
 }
 
 void UnitStore::start_gather(int index) {
@@ -107,10 +111,11 @@ void UnitStore::start_gather(int index) {
   units_[index].gathered = queue_.push([this, index, part] {
     const double begin_s = wall_s();
     Unit& unit = units_[index];
-    unit.weights.resize(shard_.layout().unit_size(index));
+    const std::size_t size = shard_.layout().unit_size(index);
+    if (unit.weights.size() != size) unit.weights = FloatBuffer(size, device_);
     if (holds_whole_) {
-      std::copy(part.begin(), part.end(), unit.weights.begin());
-      round_to_bf16(unit.weights);
+      copy(part, unit.weights);
+      if (options_.gather == NearType::bf16) kernels::round_to_bf16(unit.weights);
     } else {
       gather_unit(near_, part, unit.weights, shard_.cuts(index), options_.gather);
     }
@@ -155,17 +160,22 @@ Units::Buffers<Floats> UnitStore::take_gradient(int declared) {
   gradient_leased_[declared] = true;
   const int index = unit_of_[declared];
   Unit& unit = units_[index];
-  const bool own = holds_whole_ && options_.accumulate == 1;
+  const bool own = lends_shard_ && options_.accumulate == 1;
   if (unit.gradients_taken++ == 0) {
     if (own) {
-      std::ranges::fill(grad_part(index), 0.0f);
+      zero(grad_part(index));
     } else {
       // One gradient at a time is on its way: memory stays within two units.
       timeline_.in(Phase::reduce, [this] { queue_.wait(reducing_); });
-      unit.gradient.assign(shard_.layout().unit_size(index), 0.0f);
+      const std::size_t size = shard_.layout().unit_size(index);
+      if (unit.gradient.size() == size) {
+        zero(unit.gradient);
+      } else {
+        unit.gradient = FloatBuffer(size, device_);
+      }
     }
   }
-  return {own ? grad_part(index) : Floats(unit.gradient), unit.discarded};
+  return {own ? grad_part(index) : unit.gradient.floats(), unit.discarded};
 }
 
 void UnitStore::end_gradient(int declared) noexcept {
@@ -190,20 +200,27 @@ void UnitStore::end_gradient(int declared) noexcept {
 // Adds the micro-batch's gradient to the sum, and makes the last sum the gradient: their mean.
 void UnitStore::add_up(int index) {
   Unit& unit = units_[index];
-  const Floats sum = holds_whole_ ? grad_part(index) : Floats(unit.sum);
+  const bool last = micro_ + 1 == options_.accumulate;
+  if (lends_shard_) {
+    const Floats sum = grad_part(index);
+    if (micro_ > 0) {
+      kernels::scale_add(sum, 1.0f, unit.gradient, 1.0f);
+    } else {
+      copy(unit.gradient, sum);
+    }
+    if (last) kernels::scale(sum, 1.0f / static_cast<float>(options_.accumulate));
+    unit.gradient = {};
+    return;
+  }
   if (micro_ > 0) {
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += unit.gradient[i];
-  } else if (holds_whole_) {
-    std::ranges::copy(unit.gradient, sum.begin());
+    kernels::scale_add(unit.sum, 1.0f, unit.gradient, 1.0f);
+    unit.gradient = {};
   } else {
-    unit.sum.swap(unit.gradient);
+    unit.sum = std::move(unit.gradient);
   }
-  if (micro_ + 1 == options_.accumulate) {
-    kernels::scale(sum, 1.0f / static_cast<float>(options_.accumulate));
-    unit.gradient.swap(unit.sum);
-  }
-  std::vector<float>().swap(micro_ + 1 == options_.accumulate ? unit.sum : unit.gradient);
-  if (holds_whole_) std::vector<float>().swap(unit.gradient);
+  if (!last) return;
+  kernels::scale(unit.sum, 1.0f / static_cast<float>(options_.accumulate));
+  unit.gradient = std::move(unit.sum);
 }
 
 void UnitStore::start_reduce(int index) {
@@ -212,11 +229,12 @@ void UnitStore::start_reduce(int index) {
     const double begin_s = wall_s();
     Unit& unit = units_[index];
     if (holds_whole_) {
+      if (!lends_shard_) copy(unit.gradient, part);
       all_reduce_unit(near_, part, options_.reduce);
     } else {
       reduce_unit(near_, unit.gradient, part, shard_.cuts(index), options_.reduce);
     }
-    if (options_.sharding != Sharding::optimizer) std::vector<float>().swap(unit.gradient);
+    if (options_.sharding != Sharding::optimizer) unit.gradient = {};
     timeline_.near_worked(Phase::reduce, index, queue_.has_thread(), begin_s);
   });
 }

@@ -1,6 +1,7 @@
 // Lends a site's units to the model: gathers parameters from the ranks' shards on take, averages
 // gradients back into them on release. Where a rank's shard is the whole model it is lent itself
-// and nothing is copied, unless values have to be rounded.
+// and nothing is copied, unless values have to be rounded or to change the device: the model's
+// buffers lie on its device, the shard where its optimizer works.
 //
 // The model asks by the units that it declared; several may be wrapped in one unit of the layout,
 // which is gathered and reduced as a whole.
@@ -23,7 +24,7 @@ class UnitStore final : public Units {
  public:
   // Fills the shard's parameters and the frozen ones with the model's initial values.
   UnitStore(const Model& model, Shard& shard, Collective& near, std::uint64_t seed,
-            const SiteOptions& options, Timeline& timeline);
+            const SiteOptions& options, Timeline& timeline, Device device);
 
   // The places of the shard's layout, under the units that the model declared.
   const Layout& layout() const override { return seen_; }
@@ -47,12 +48,12 @@ class UnitStore final : public Units {
 
  private:
   struct Unit {
-    std::vector<float> weights;    // gathered; the near thread's until `gathered` is done
-    std::vector<float> gradient;   // lent, then the near thread's until it is reduced
-    std::vector<float> sum;        // of the gradients of micro-batches
-    std::vector<float> frozen;     // the same on every rank
-    std::vector<float> discarded;  // where the model may write gradients of frozen parameters
-    int declared = 0;              // how many declared units it holds
+    FloatBuffer weights;    // gathered; the near thread's until `gathered` is done
+    FloatBuffer gradient;   // lent, then the near thread's until it is reduced
+    FloatBuffer sum;        // of the gradients of micro-batches
+    FloatBuffer frozen;     // the same on every rank
+    FloatBuffer discarded;  // where the model may write gradients of frozen parameters
+    int declared = 0;       // how many declared units it holds
     int weight_leases = 0;
     bool resident = false;  // weights are there or on their way
     NearQueue::Ticket gathered = 0;
@@ -63,7 +64,7 @@ class UnitStore final : public Units {
   void initialize(const Model& model, std::uint64_t seed);
   std::size_t part_size(int unit) const;
   Floats grad_part(int unit);
-  bool copies() const { return !holds_whole_ || options_.gather != NearType::fp32; }
+  bool copies() const { return !lends_shard_ || options_.gather != NearType::fp32; }
   void start_gather(int unit);
   void release(Unit& unit) noexcept;
   void add_up(int unit);
@@ -75,7 +76,9 @@ class UnitStore final : public Units {
   const SiteOptions options_;
   Timeline& timeline_;
   const Layout seen_;
-  const bool holds_whole_;  // this rank's shard is the whole model
+  const Device device_;     // the model's
+  const bool holds_whole_;  // this rank's shard is the whole model,
+  const bool lends_shard_;  // where the model needs it
   ConstFloats point_;
   std::vector<int> unit_of_;  // by declared unit
   std::vector<bool> gradient_leased_;
