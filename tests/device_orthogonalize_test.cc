@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/device_orders.h"
 #include "tests/support/device_tiles.h"
-#include "tests/support/fake_cuda/order.h"
 #include "thinwire/device.h"
 #include "thinwire/kernels.h"
 
@@ -45,12 +45,10 @@ TEST(DeviceOrthogonalize, NormsOfLongMatricesAreTheHosts) {
 TEST(DeviceOrthogonalize, ZerosStayZeros) { expect_twins(40, 50, std::vector<float>(2000), 5); }
 
 TEST(DeviceOrthogonalize, IsTheSameInEveryOrderOfThreads) {
-  for (std::uint32_t seed = 0; seed < 3; ++seed) {
-    fake_cuda::run_threads(seed == 0 ? fake_cuda::Order::reverse : fake_cuda::Order::shuffled,
-                           seed + 1);
+  testing_support::for_each_order([&](const std::string& order) {
+    SCOPED_TRACE(order);
     expect_twins(70, 90, normal_floats(70 * 90, 6), 2);
-  }
-  fake_cuda::run_threads(fake_cuda::Order::forward);
+  });
 }
 
 }  // namespace

@@ -8,14 +8,13 @@
 #include <limits>
 #include <vector>
 
-#include "tests/support/fake_cuda/order.h"
+#include "tests/support/device_orders.h"
 #include "thinwire/device.h"
 #include "thinwire/tile_kernels.h"
 
 namespace thinwire {
 namespace {
 
-using fake_cuda::Order;
 using kernels::Along;
 using kernels::Basis;
 using kernels::Chosen;
@@ -23,6 +22,7 @@ using kernels::Extract;
 using kernels::Lists;
 using testing_support::bits_of;
 using testing_support::divisor_world;
+using testing_support::for_each_order;
 using testing_support::kCard;
 using testing_support::normal_floats;
 using testing_support::on_avx2;
@@ -90,12 +90,7 @@ void expect_twins(const World& world, const Owing& owing, const Extract& how) {
   }
 }
 
-class DeviceTiles : public ::testing::Test {
- protected:
-  void TearDown() override { fake_cuda::run_threads(Order::forward); }
-};
-
-TEST_F(DeviceTiles, ExtractIsTheHostsToTheBit) {
+TEST(DeviceTiles, ExtractIsTheHostsToTheBit) {
   const World world = padded_world();
   for (const Basis basis : kBases) {
     for (const int k : {1, 8, 16, 32, 64, 65, 700, 4096}) {
@@ -107,24 +102,21 @@ TEST_F(DeviceTiles, ExtractIsTheHostsToTheBit) {
   }
 }
 
-TEST_F(DeviceTiles, ExtractIsTheSameInEveryOrderOfThreads) {
+TEST(DeviceTiles, ExtractIsTheSameInEveryOrderOfThreads) {
   const World world = padded_world();
   for (const int k : {8, 64, 300}) {
     const Owing owing(world, k, normal_floats(world.size(), 3), 4);
     const Extract how{.decay = 0.9f, .scale = 1.0f, .subtract = 1.0f, .k = k};
     const Owing forward = extract_on_card(world, owing, how);
-    fake_cuda::run_threads(Order::reverse);
-    expect_equal(extract_on_card(world, owing, how), forward);
-    for (std::uint32_t seed = 1; seed <= 3; ++seed) {
-      fake_cuda::run_threads(Order::shuffled, seed);
+    for_each_order([&](const std::string& order) {
+      SCOPED_TRACE(order);
       expect_equal(extract_on_card(world, owing, how), forward);
-    }
-    fake_cuda::run_threads(Order::forward);
+    });
   }
 }
 
 // Of equal magnitudes the first are taken, and never a zero.
-TEST_F(DeviceTiles, TiesZerosAndFewValues) {
+TEST(DeviceTiles, TiesZerosAndFewValues) {
   const World world = padded_world();
   std::vector<float> signs(world.size());
   for (std::size_t i = 0; i < signs.size(); ++i) signs[i] = static_cast<float>(i * 7 % 3) - 1.0f;
@@ -143,7 +135,7 @@ TEST_F(DeviceTiles, TiesZerosAndFewValues) {
 }
 
 // The rest of the sides are transformed by other sums than the host's, but as close to the truth.
-TEST_F(DeviceTiles, ExtractOfOtherSidesIsAsGood) {
+TEST(DeviceTiles, ExtractOfOtherSidesIsAsGood) {
   const World world = divisor_world();
   for (const Basis basis : kBases) {
     for (const int k : {1, 16, 64, 700}) {
@@ -174,7 +166,7 @@ TEST_F(DeviceTiles, ExtractOfOtherSidesIsAsGood) {
   }
 }
 
-TEST_F(DeviceTiles, WhatWasSaidIsGivenBackExactly) {
+TEST(DeviceTiles, WhatWasSaidIsGivenBackExactly) {
   const World world = padded_world();
   const std::size_t k = 20;
   const Owing owing(world, k, std::vector<float>(world.size()), 8);
@@ -188,7 +180,7 @@ TEST_F(DeviceTiles, WhatWasSaidIsGivenBackExactly) {
   EXPECT_EQ(bits_of(to_host(residual)), bits_of(owing.residual));
 }
 
-TEST_F(DeviceTiles, PlacesOutsideTheTileAreLeftOut) {
+TEST(DeviceTiles, PlacesOutsideTheTileAreLeftOut) {
   const World world = divisor_world();
   const std::size_t k = 5;
   Owing owing(world, k, std::vector<float>(world.size()), 9);
@@ -236,7 +228,7 @@ void expect_equal_inverses(const World& world, const kernels::Said& said, Basis 
   EXPECT_EQ(bits_of(to_host(there)), bits_of(z));
 }
 
-TEST_F(DeviceTiles, StepsAlongWhatWasSaidAreTheHostsToTheBit) {
+TEST(DeviceTiles, StepsAlongWhatWasSaidAreTheHostsToTheBit) {
   for (const World& world : {padded_world(), divisor_world()}) {
     for (const Basis basis : kBases) {
       for (const std::size_t set : {1u, 40u, 300u}) {
@@ -255,7 +247,7 @@ TEST_F(DeviceTiles, StepsAlongWhatWasSaidAreTheHostsToTheBit) {
 }
 
 // Rows that are full of whole votes reach the clamp.
-TEST_F(DeviceTiles, FullTilesOfWholeVotesAreTheHosts) {
+TEST(DeviceTiles, FullTilesOfWholeVotesAreTheHosts) {
   const World world = World().add(64, 64, 64, 64).add(32, 64, 32, 64).add(64, 48, 64, 48);
   for (const Basis basis : kBases) {
     SaidOfAll said = said_of(world, 4096, 30);
@@ -269,7 +261,7 @@ TEST_F(DeviceTiles, FullTilesOfWholeVotesAreTheHosts) {
   }
 }
 
-TEST_F(DeviceTiles, NothingSaidStillKeeps) {
+TEST(DeviceTiles, NothingSaidStillKeeps) {
   const World world = padded_world();
   SaidOfAll said = said_of(world, 0, 1);
   for (const float rate : {0.01f, 0.0f}) {
@@ -280,10 +272,10 @@ TEST_F(DeviceTiles, NothingSaidStillKeeps) {
 }
 
 // Lists begin anywhere in what was said, and a buffer may begin with a piece.
-TEST_F(DeviceTiles, SomeTilesFromAnOriginOn) {
+TEST(DeviceTiles, SomeTilesFromAnOriginOn) {
   const World world = padded_world();
   const SaidOfAll said = said_of(world, 30, 2);
-  const Tiles some = Tiles(world.tiles()).some(3, 3);
+  const Tiles some = world.tiles().some(3, 3);
   const std::size_t origin = some.front().offset;
   kernels::Said of_some = said.votes();
   of_some.begin = of_some.begin.subspan(3, 4);
@@ -294,15 +286,15 @@ TEST_F(DeviceTiles, SomeTilesFromAnOriginOn) {
   EXPECT_EQ(bits_of(to_host(there)), bits_of(x));
 }
 
-TEST_F(DeviceTiles, InversesAreTheSameInEveryOrderOfThreads) {
+TEST(DeviceTiles, InversesAreTheSameInEveryOrderOfThreads) {
   const World world = padded_world();
   const SaidOfAll said = said_of(world, 50, 2);
-  for (std::uint32_t seed = 0; seed < 3; ++seed) {
-    fake_cuda::run_threads(seed == 0 ? Order::reverse : Order::shuffled, seed + 1);
+  for_each_order([&](const std::string& order) {
+    SCOPED_TRACE(order);
     expect_equal_inverses(world, said.votes(), Basis::dct);
     expect_equal_inverses(world, said.floats(), Basis::dct);
     expect_equal_steps(world, said.floats(), {.keep = 0.9f, .rate = 0.1f});
-  }
+  });
 }
 
 // ---- what is owed
@@ -343,7 +335,7 @@ Owing owing_lists(const World& world, std::size_t k) {
   return owing;
 }
 
-TEST_F(DeviceTiles, WhatIsOwedIsTheHosts) {
+TEST(DeviceTiles, WhatIsOwedIsTheHosts) {
   const World world = padded_world();
   for (const std::size_t k : {10u, 130u}) {
     const Owing owing = owing_lists(world, k);
@@ -361,7 +353,7 @@ TEST_F(DeviceTiles, WhatIsOwedIsTheHosts) {
   }
 }
 
-TEST_F(DeviceTiles, WhatIsOwedInOtherSidesIsClose) {
+TEST(DeviceTiles, WhatIsOwedInOtherSidesIsClose) {
   const World world = divisor_world();
   const Owing owing = owing_lists(world, 20);
   for (const Basis basis : kBases) {

@@ -49,7 +49,7 @@ struct Product {
   float* out;      // row-major
 };
 
-struct Depths {
+struct alignas(16) Depths {
   float of[kDepth][kRow];
 };
 
@@ -87,8 +87,8 @@ __device__ inline void add_depths(const Depths& left, const Depths& right, int r
 }
 
 __global__ void __launch_bounds__(kThreads, 2) multiply(Product product) {
-  __shared__ alignas(16) Depths left;
-  __shared__ alignas(16) Depths right;
+  __shared__ Depths left;
+  __shared__ Depths right;
   const std::size_t across = (product.cols + kBlockSide - 1) / kBlockSide;
   const std::size_t block_row = blockIdx.x / across;
   const std::size_t block_column = blockIdx.x % across;

@@ -38,7 +38,7 @@ class World {
     size_ += rows * cols + tail;
     return *this;
   }
-  const std::vector<Tile>& tiles() const { return tiles_; }
+  Tiles tiles() const { return std::span<const Tile>(tiles_); }
   std::size_t size() const { return size_; }
   std::size_t coefficients() const { return coefficients_; }
 
