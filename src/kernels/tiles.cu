@@ -1,0 +1,148 @@
+// A site's own side of all tiles: what it says, takes back and forgets.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "src/device/array.h"
+#include "src/device/launch.cuh"
+#include "src/kernels/basis.h"
+#include "src/kernels/device_tiles.h"
+#include "src/kernels/extract.cuh"
+#include "src/kernels/tile_twins.h"
+#include "thinwire/error.h"
+
+namespace thinwire::kernels {
+namespace {
+
+// What is chosen of so many tiles at a time waits on the device, k places a tile.
+constexpr std::size_t kWaitingBytes = std::size_t{64} << 20;
+
+Factors forward_factors() {
+  const Side& whole = side(Basis::dct, kSideMax);
+  TW_CHECK(whole.forward.size() == static_cast<std::size_t>(kFactors));
+  Factors factors;
+  std::copy(whole.forward.begin(), whole.forward.end(), factors.of);
+  return factors;
+}
+
+using Task = ExtractTask<PlainPointer>;
+
+void launch_full(Device device, unsigned blocks, Basis basis, const Task& task) {
+  auto kernel = extract_full<Basis::dct, PlainPointer>;
+  if (basis == Basis::hadamard) kernel = extract_full<Basis::hadamard, PlainPointer>;
+  if (basis == Basis::none) kernel = extract_full<Basis::none, PlainPointer>;
+  device::launch(device.index(), kernel, {blocks, kTileThreads}, forward_factors(), task);
+}
+
+void launch_other(Device device, unsigned blocks, Basis basis, const Task& task) {
+  const auto kernel = extract_other<PlainPointer>;
+  device::launch(device.index(), kernel, {blocks, kTileThreads}, device_sides(device, basis).rows,
+                 basis, task);
+}
+
+// On the device every tile has k places, here none but those it needs.
+void append(const std::vector<std::uint16_t>& counts, std::size_t k,
+            const std::vector<std::uint16_t>& positions, const std::vector<float>& values,
+            Chosen& chosen) {
+  chosen.counts.insert(chosen.counts.end(), counts.begin(), counts.end());
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const auto begin = static_cast<std::ptrdiff_t>(i * k);
+    const std::ptrdiff_t end = begin + counts[i];
+    chosen.positions.insert(chosen.positions.end(), positions.begin() + begin,
+                            positions.begin() + end);
+    chosen.values.insert(chosen.values.end(), values.begin() + begin, values.begin() + end);
+  }
+}
+
+void extract_some(Tiles tiles, const Sizes& sizes, Basis basis, Task task, Device device,
+                  Chosen& chosen) {
+  const unsigned blocks = blocks_for(tiles);
+  const TilesThere there(tiles, device);
+  const device::Array<std::uint16_t> counts(device, tiles.size());
+  const device::Array<std::uint16_t> positions(device, tiles.size() * task.k);
+  const device::Array<float> values(device, tiles.size() * task.k);
+  task.tiles = there.get();
+  task.counts = counts.get();
+  task.positions = positions.get();
+  task.chosen = values.get();
+  if (sizes.full) launch_full(device, blocks, basis, task);
+  if (sizes.other) launch_other(device, blocks, basis, task);
+  std::vector<std::uint16_t> counts_here(counts.size());
+  std::vector<std::uint16_t> positions_here(positions.size());
+  std::vector<float> values_here(values.size());
+  counts.download(counts_here);
+  positions.download(positions_here);
+  values.download(values_here);
+  append(counts_here, task.k, positions_here, values_here, chosen);
+}
+
+// A block a tile, a thread an entry.
+__global__ void __launch_bounds__(kTileThreads)
+    add_entries(const Tile* tiles, const float* lists, std::size_t stride, std::size_t k,
+                const std::uint16_t* counts, float* residual) {
+  const Tile& tile = tiles[blockIdx.x];
+  const float* list = lists + blockIdx.x * stride;
+  const std::size_t count = counts[blockIdx.x] < k ? counts[blockIdx.x] : k;
+  const auto coefficients = static_cast<float>(tile.height * tile.width);
+  for (std::size_t i = threadIdx.x; i < count; i += kTileThreads) {
+    if (!(list[i] >= 0.0f && list[i] < coefficients)) continue;
+    float& owed = residual[tile.coefficients + static_cast<std::size_t>(list[i])];
+    owed = __fadd_rn(owed, list[k + i]);
+  }
+}
+
+__global__ void __launch_bounds__(256)
+    empty_lists(std::size_t tiles, float* lists, std::size_t stride, std::size_t k) {
+  const std::size_t first = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const std::size_t step = static_cast<std::size_t>(gridDim.x) * blockDim.x;
+  for (std::size_t i = first; i < tiles; i += step) lists[i * stride + k] = 0.0f;
+}
+
+}  // namespace
+
+namespace twins {
+
+void extract(Tiles tiles, ConstFloats values, std::size_t origin, const Extract& how,
+             Floats residual, const Lists& taken, Chosen& chosen) {
+  const Device device = residual.device();
+  const Sizes sizes = sizes_of(tiles, origin, values.size());
+  const auto k = static_cast<std::size_t>(how.k);
+  const std::size_t most =
+      std::max<std::size_t>(1, kWaitingBytes / (k * (sizeof(float) + sizeof(std::uint16_t))));
+  Task task{};
+  task.values = values.data();
+  task.origin = origin;
+  task.residual = residual.data();
+  task.decay = how.decay;
+  task.scale = how.scale;
+  task.subtract = how.subtract;
+  task.k = static_cast<unsigned>(k);
+  task.lists_stride = taken.stride;
+  task.lists_k = taken.k;
+  for (std::size_t first = 0; first < tiles.size(); first += most) {
+    task.lists = taken.floats.data() + taken.first + first * taken.stride;
+    extract_some(tiles.some(first, std::min(most, tiles.size() - first)), sizes, how.basis, task,
+                 device, chosen);
+  }
+}
+
+void give_back(Tiles tiles, const Lists& lists, std::span<const std::uint16_t> counts,
+               Floats residual) {
+  if (tiles.empty()) return;
+  const Device device = residual.device();
+  const TilesThere there(tiles, device);
+  const device::Array<std::uint16_t> counts_there(device, counts);
+  device::launch(device.index(), add_entries, {blocks_for(tiles), kTileThreads}, there.get(),
+                 lists.floats.data() + lists.first, lists.stride, lists.k, counts_there.get(),
+                 residual.data());
+}
+
+void clear(Tiles tiles, const Lists& lists) {
+  if (tiles.empty()) return;
+  device::launch(lists.floats.device().index(), empty_lists, device::shape_for(tiles.size()),
+                 tiles.size(), lists.floats.data() + lists.first, lists.stride, lists.k);
+}
+
+}  // namespace twins
+}  // namespace thinwire::kernels
