@@ -48,9 +48,10 @@ class FloatSpan : public std::span<T> {
       : Base(first, count) {}
   template <std::contiguous_iterator It>
   constexpr FloatSpan(It first, It last) : Base(first, last) {}
-  template <class Range>
-  requires(!kIsOurs<Range> && std::is_constructible_v<Base, Range>) constexpr FloatSpan(
-      Range&& range)  // NOLINT: a vector is a span of floats
+  template <class Range>  // itself a range: what turns into a span of ours keeps its device
+  requires(
+      !kIsOurs<Range> && std::ranges::contiguous_range<Range> &&
+      std::is_constructible_v<Base, Range>) constexpr FloatSpan(Range&& range)  // NOLINT: a vector
       : Base(std::forward<Range>(range)) {}
   template <class Other>
   requires(kAddsConst<Other>) constexpr FloatSpan(const FloatSpan<Other>& other)  // NOLINT

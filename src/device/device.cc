@@ -16,6 +16,29 @@ constexpr std::align_val_t kCacheLine{64};
 // The one of them that is a device, if any.
 Device device_of(Device a, Device b) { return a.is_host() ? b : a; }
 
+struct Recorded {
+  explicit Recorded(int on) : device(on), event(device::record(on)) {}
+  Recorded(const Recorded&) = delete;
+  Recorded& operator=(const Recorded&) = delete;
+  ~Recorded() { device::forget(device, event); }
+  int device;
+  void* event;
+};
+
+// What this thread hands over to `later` from now on is done after what it has handed over to
+// `earlier`.
+void put_in_order(Device earlier, Device later) {
+  const Recorded point(earlier.index());
+  device::follow(later.index(), point.event);
+}
+
+// In the order of either device.
+void copy_between(ConstFloats from, Floats to) {
+  put_in_order(to.device(), from.device());
+  device::copy(from.device().index(), to.data(), from.data(), from.size_bytes(), false);
+  put_in_order(from.device(), to.device());
+}
+
 }  // namespace
 
 const std::string& cuda_problem() { return device::problem(); }
@@ -35,7 +58,9 @@ void require(Device device) {
   }
 }
 
-FloatBuffer::FloatBuffer(std::size_t count, Device device, Pages pages) : pages_(pages) {
+// Complete at once, so that its end gives back what was allocated before a device failed.
+FloatBuffer::FloatBuffer(std::size_t count, Device device, Pages pages) : FloatBuffer() {
+  pages_ = pages;
   const std::size_t bytes = count * sizeof(float);
   if (count == 0) {
     floats_ = {nullptr, 0, device};
@@ -85,6 +110,9 @@ FloatBuffer::~FloatBuffer() {
 void copy(ConstFloats from, Floats to) {
   TW_CHECK(from.size() == to.size());
   if (from.empty()) return;
+  if (!from.on_host() && !to.on_host() && from.device() != to.device()) {
+    return copy_between(from, to);
+  }
   const Device device = device_of(from.device(), to.device());
   if (device.is_host()) {
     std::memmove(to.data(), from.data(), from.size_bytes());
@@ -121,19 +149,14 @@ void wait_for(Device device) {
 
 bool is_idle(Device device) { return device.is_host() || device::idle(device.index()); }
 
-struct Mark::Event {
-  Event(int on, void* recorded) : device(on), event(recorded) {}
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  ~Event() { device::forget(device, event); }
-  int device;
-  void* event;
+struct Mark::Event : Recorded {
+  using Recorded::Recorded;
 };
 
 Mark Mark::here(Device device) {
   Mark mark;
   if (!device.is_host()) {
-    mark.event_ = std::make_shared<Event>(device.index(), device::record(device.index()));
+    mark.event_ = std::make_shared<Event>(device.index());
   }
   return mark;
 }

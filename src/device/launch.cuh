@@ -28,10 +28,10 @@ void launch(int device, void (*kernel)(Parameters...), Shape shape, Arguments...
   check(cudaSetDevice(device), "choosing the device");
 #ifdef __CUDACC__
   kernel<<<shape.blocks, shape.threads, 0, cudaStreamPerThread>>>(Parameters(arguments)...);
-  check(cudaGetLastError(), "starting a kernel");
 #else
   emulate(kernel, shape.blocks, shape.threads, Parameters(arguments)...);
 #endif
+  check(cudaGetLastError(), "starting a kernel");
 }
 
 }  // namespace thinwire::device

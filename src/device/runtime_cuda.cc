@@ -128,7 +128,10 @@ void wait(int device) {
 bool idle(int device) {
   enter(device);
   const cudaError_t answer = cudaStreamQuery(cudaStreamPerThread);
-  if (answer == cudaErrorNotReady) return false;
+  if (answer == cudaErrorNotReady) {
+    cudaGetLastError();  // which is remembered as an error all the same
+    return false;
+  }
   check(answer, "asking the device");
   return true;
 }
