@@ -60,9 +60,4 @@ std::vector<std::string> cublas_files() {
   return {kFile, std::string(THINWIRE_CUBLAS_DIR) + "/" + kFile};
 }
 
-std::unique_ptr<DeviceProducts> make_device_products(Device device) {
-  static const CublasLt lt = load_cublas(cublas_files());
-  return make_cublas_products(device, lt);
-}
-
 }  // namespace thinwire::gpt

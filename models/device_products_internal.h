@@ -1,5 +1,5 @@
-// Matrix products on a device, for a model there. cublas_cuda.cc does them by cuBLASLt,
-// cublas_absent.cc stands where there is no toolkit. Used by one thread at a time; work is handed
+// Matrix products on a device, for a model there. cublas_cuda.cc does them by cuBLASLt; without a
+// toolkit there are none. Used by one thread at a time; work is handed
 // over in that thread's order. The same product gives the same bits when it is done again.
 #pragma once
 

@@ -394,8 +394,13 @@ TEST_F(DeviceGptMemory, ALostDeviceIsAnErrorThatSaysWhatToDo) {
 TEST_F(DeviceGptMemory, AStepWaitsForTheDeviceAtItsEndAlone) {
   Gpt model(little(), words(), {.global_batch = 2});
   DeviceUnits units(model, kDevice);
+  std::vector<std::size_t> waiting;
+  units.at_each_take([&] { waiting.push_back(fake_cuda::pending(0)); });
   wait_for(kDevice);
   model.loss_and_grad(units, {});
+  EXPECT_EQ(waiting.size(), 9u);
+  EXPECT_GT(waiting.front(), 0u);  // the tokens
+  EXPECT_TRUE(std::ranges::is_sorted(waiting, std::ranges::less_equal()));
   EXPECT_EQ(fake_cuda::pending(0), 0u);  // the loss is there, so all is
 }
 #endif

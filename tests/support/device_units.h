@@ -2,6 +2,7 @@
 // moved.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,6 +56,7 @@ class DeviceUnits final : public Units {
     return false;
   }
   std::string take_log() { return std::exchange(log_, {}); }
+  void at_each_take(std::function<void()> look) { look_ = std::move(look); }
 
  protected:
   Buffers<ConstFloats> take_weights(int unit) override {
@@ -76,11 +78,13 @@ class DeviceUnits final : public Units {
   void note(const char* what, int unit) {
     if (!log_.empty()) log_ += ' ';
     log_.append(what).append(std::to_string(unit));
+    if (look_ && what[0] != '/') look_();
   }
 
   Layout layout_;
   std::vector<Unit> units_;
   std::string log_;
+  std::function<void()> look_;
 };
 
 }  // namespace thinwire::test

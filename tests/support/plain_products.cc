@@ -1,5 +1,6 @@
 // Matrix products of the emulated device: plain loops in the order of the stream, in place of
-// models/cublas_cuda.cc. Sums are in double, as far from any library's order as from another's.
+// models/device_products_cuda.cc. Sums are in double, as far from any library's order as from
+// another's.
 #include <cuda_runtime_api.h>
 
 #include "models/device_products_internal.h"
