@@ -82,7 +82,7 @@ TEST_P(OnADevice, SitesOnDevicesAndHostsEndEqualToTheBit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Methods, OnADevice, testing::ValuesIn(methods()),
-                         [](const auto& info) { return name_of(info.param); });
+                         [](const auto& method) { return name_of(method.param); });
 
 // What ranks of a site do between them, with units that come and go on a device.
 struct Inside {
@@ -120,7 +120,7 @@ std::vector<Inside> ways() {
   return all;
 }
 INSTANTIATE_TEST_SUITE_P(Ways, InsideASite, testing::ValuesIn(ways()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& way) { return way.param.name; });
 
 }  // namespace
 }  // namespace thinwire::test
