@@ -30,8 +30,7 @@ class CliDevice : public CliFar {
 };
 
 TEST_F(CliDevice, TrainsOnADeviceAsOnTheHost) {
-  const Words words = small_run(
-      "out", {"--methods", "adamw,muon,mural,distro,diloco,signum", "--steps", "8", "--json"});
+  const Words words = smaller("adamw,mural,diloco:h=2,signum");
   Words there = words;
   there.insert(there.end(), {"--device", "cuda"});
   const auto on_host = results(run(words));
@@ -66,8 +65,9 @@ TEST_F(CliDevice, SitesOnDevicesAndHostsMeetAtAHubAndEndEqual) {
     std::vector<Outcome> outcomes(kSites);
     run_threads(kSites, [&](int i) {
       const std::string name = "s" + std::to_string(i);
-      const Words words = train(method, {"--site", name, "--hub", hub.hub.address(), "--out",
-                                         method + name, "--device", i < 2 ? "cuda" : "cpu"});
+      const Words words = train(
+          method, {"--site", name, "--hub", hub.hub.address(), "--out", method + name, "--device",
+                   i < 2 ? "cuda" : "cpu", "--steps", "5", "--set", "model.width=32"});
       outcomes[i] = run_program(i < 2 ? emulated(words) : launch(words));
     });
     for (const Outcome& outcome : outcomes) {
