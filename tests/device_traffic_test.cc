@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -24,9 +25,10 @@ using testing_support::normal_floats;
 using testing_support::padded_world;
 using testing_support::World;
 
+// In bytes; by many threads.
 struct Tally {
-  std::size_t read = 0;  // bytes
-  std::size_t written = 0;
+  std::atomic<std::size_t> read{0};
+  std::atomic<std::size_t> written{0};
 };
 
 template <class T>
@@ -81,8 +83,7 @@ struct Tallies {
 };
 
 // Of all tiles of `world`, which are 64 x 64; lists have room for list_k.
-Tallies count(const World& world, unsigned k, std::size_t list_k) {
-  Tallies tallies;
+void count(const World& world, unsigned k, std::size_t list_k, Tallies& tallies) {
   const std::size_t tiles = world.tiles().size();
   const std::vector<float> given = normal_floats(world.size(), 1);
   const std::vector<float> owed = normal_floats(world.coefficients(), 2);
@@ -121,13 +122,13 @@ Tallies count(const World& world, unsigned k, std::size_t list_k) {
   kernels::extract(world.tiles(), values, 0, {.decay = 0.9f, .k = static_cast<int>(k)}, twin,
                    {.floats = twin_lists, .stride = 2 * list_k, .k = list_k}, twin_chosen);
   EXPECT_EQ(bits_of(to_host(residual)), bits_of(to_host(twin)));
-  return tallies;
 }
 
 TEST(DeviceTraffic, ExtractTouchesAParameterThreeTimes) {
   const World world = World().add(128, 192, 64, 64);
   for (const unsigned k : {1u, 32u, 64u, 500u}) {
-    const Tallies tallies = count(world, k, k);
+    Tallies tallies;
+    count(world, k, k, tallies);
     const std::size_t tiles = world.tiles().size();
     EXPECT_EQ(tallies.values.read, 4 * world.size());
     EXPECT_EQ(tallies.values.written, 0u);
@@ -142,7 +143,8 @@ TEST(DeviceTraffic, ExtractTouchesAParameterThreeTimes) {
 // room for more is ended.
 TEST(DeviceTraffic, EdgesReadWhatIsThere) {
   const World world = padded_world();
-  const Tallies tallies = count(world, 10, 12);
+  Tallies tallies;
+  count(world, 10, 12, tallies);
   EXPECT_EQ(tallies.values.read, 4 * world.size());
   EXPECT_EQ(tallies.residual.read, 4 * world.coefficients());
   EXPECT_EQ(tallies.residual.written, 4 * world.coefficients());
