@@ -191,7 +191,9 @@ class Run {
     Settings settings(job_.method.name, job_.method.settings);
     const auto optimizer = job_.catalog.make(job_.method.name, settings);
     const auto sync = make_sync(optimizer->traits(), site, rank);
-    Gpt model(options_.model, job_.text,
+    GptOptions where = options_.model;
+    where.device = options_.device.of(number_here(site, rank));
+    Gpt model(where, job_.text,
               {.seed = job_.seed,
                .global_batch = static_cast<std::size_t>(options_.batch),
                .part = part_of(site, rank),
@@ -207,7 +209,7 @@ class Run {
                                    .states = job_.link ? &job_.link->states(rank) : nullptr,
                                    .site = options_.inside,
                                    .guard = guard_};
-    trainer_options.device = options_.device.of(number_here(site, rank));
+    trainer_options.device = where.device;
     trainer_options.site.spans = spans.get();
     trainer_options.schedule.peak = job_.method.lr;
     if (job_.saving && job_.saving->from()) {

@@ -1,7 +1,8 @@
 # What a user outside the tree gets: find_package(thinwire) and pkg-config thinwire, for a static or a
 # shared library. Every installed header lies under thinwire/: "optimizers/catalog.h" of the tree is
 # "thinwire/optimizers/catalog.h" there, also where the headers include each other, since a bare
-# include/error.h would hide the system's. CUDA and NCCL are not part of it.
+# include/error.h would hide the system's. A build with CUDA
+# passes on the static CUDA runtime; NCCL and cuBLASLt are loaded by who asks for them.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(THINWIRE_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/thinwire)

@@ -4,6 +4,10 @@
 // Linear weights are stored [in, out], as GPT-2's Conv1D does; embeddings and lm_head [vocab,
 // width]. Unit 0 holds embeddings, final norm and head; unit 1 + i holds block i. Training thread
 // only.
+//
+// On a device everything but the choice of windows is done there, and units must lend floats that
+// lie there. Its loss and gradients are those of the host but for rounding; it needs cuBLASLt,
+// which is loaded when the first model is made.
 #pragma once
 
 #include <cstddef>
@@ -36,6 +40,7 @@ struct GptOptions {
   bool bias = true;        // biases of norms and linear maps (the head has none); gains stay
   bool recompute = false;  // keep only the blocks' inputs and run each block twice: less memory
   int threads = 1;         // the result is equal to the bit for any number
+  Device device;           // where it computes; threads are of no use on a CUDA device
   std::vector<std::string> frozen;  // parameters whose names begin so are not trained: "h.0."
 
   // nano 0.14 M, tiny 0.47 M, small 0.88 M or base 10.9 M parameters. UsageError lists the names.
@@ -58,7 +63,8 @@ struct BatchOptions {
 class Gpt final : public Model {
  public:
   // `text` must outlive the model. Throws UsageError for options that make no sense, a batch that
-  // does not divide by its parts, and a text too short for the context.
+  // does not divide by its parts, a text too short for the context and a device that cannot be
+  // used; Error when a device has no room, or cuBLASLt cannot be loaded.
   Gpt(GptOptions options, const Text& text, BatchOptions batch);
   ~Gpt() override;
 

@@ -3,9 +3,8 @@
 // than AdamW's.
 #pragma once
 
-#include <cstddef>
-
 #include "optimizers/rule.h"
+#include "thinwire/kernels.h"
 
 namespace thinwire {
 
@@ -20,15 +19,12 @@ class LionRule final : public Rule {
   std::vector<StateSpec> states(StateKind kind) const override { return {spec("m", kind)}; }
   void move(Shard& shard, const Piece& piece, ConstFloats g, Floats x,
             const Move& how) const override {
-    const Floats m = state(shard, "m", piece);
-    const auto [b1, b2] = options_;
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      const float scaled = how.scale * g[i];
-      const float u = b1 * m[i] + (1.0f - b1) * scaled;
-      m[i] = b2 * m[i] + (1.0f - b2) * scaled;
-      const float sign = static_cast<float>((u > 0.0f) - (u < 0.0f));
-      x[i] = how.keep * x[i] - how.lr * sign;
-    }
+    kernels::lion(x, state(shard, "m", piece), g,
+                  {.scale = how.scale,
+                   .beta1 = options_.beta1,
+                   .beta2 = options_.beta2,
+                   .keep = how.keep,
+                   .lr = how.lr});
   }
 
  private:

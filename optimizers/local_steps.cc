@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "optimizers/arithmetic.h"
+#include "optimizers/on_host.h"
+#include "thinwire/device.h"
 #include "thinwire/error.h"
 
 namespace thinwire {
@@ -78,6 +80,8 @@ Traits LocalSteps::traits() const {
                  .value_bits = options_.reduce ? 0 : code_bits(options_.coarse),
                  .picks_a_tile = static_cast<std::uint16_t>(options_.reduce ? 0 : options_.k),
                  .scales = options_.coarse != Coarse::plain && !options_.reduce};
+  // What it does in a step that speaks it does on the host.
+  traits.on_device = options_.inner->on_device() && options_.outer->on_device();
   return traits;
 }
 
@@ -127,7 +131,7 @@ void LocalSteps::begin(Shard& shard) const {
   const Floats local = shard.state("local");
   float& begun = shard.state("begun")[0];
   if (begun != 0.0f && kernels::all_finite(local)) return;
-  std::copy(shard.params().begin(), shard.params().end(), local.begin());
+  copy(shard.params(), local);
   begun = 1.0f;
 }
 
@@ -163,7 +167,9 @@ Update LocalSteps::extract(const Step& step, Shard& shard) {
   }
   if (!speaks(step)) return {};
   handed(shard, step.index) = 1.0f;
-  return options_.reduce ? all_of_it(shard) : picks_of_it(shard, due_tiles(shard, step.index));
+  return on_host(shard, [&](Shard& here) {
+    return options_.reduce ? all_of_it(here) : picks_of_it(here, due_tiles(here, step.index));
+  });
 }
 
 Update LocalSteps::apply(const Step& step, Shard& shard, std::span<const Contribution> heard) {
@@ -171,16 +177,18 @@ Update LocalSteps::apply(const Step& step, Shard& shard, std::span<const Contrib
   if (step.index >= delay) {
     Step said = step;
     said.index -= delay;
-    if (speaks(said)) hear(said, shard, heard);
+    if (speaks(said)) {
+      on_host(shard, [&](Shard& here) { return hear(said, here, heard); });
+    }
   }
   // A site that catches up computes nothing, and is at the anchor until it does.
   if (shard.state("begun")[0] == 0.0f) begin(shard);
   return {};
 }
 
-void LocalSteps::hear(const Step& said, Shard& shard, std::span<const Contribution> heard) {
+bool LocalSteps::hear(const Step& said, Shard& shard, std::span<const Contribution> heard) {
   const bool handed_over = std::exchange(handed(shard, said.index), 0.0f) != 0.0f;
-  if (heard.empty() && !handed_over) return;
+  if (heard.empty() && !handed_over) return false;
   const std::vector<std::size_t> tiles = due_tiles(shard, said.index);
   const Floats moved = heard.empty() ? Floats() : shard.grad();  // used up
   if (heard.empty()) {
@@ -192,6 +200,7 @@ void LocalSteps::hear(const Step& said, Shard& shard, std::span<const Contributi
   }
   if (!heard.empty()) begin_outer(shard, said.index);
   for (const Piece& run : runs_of(shard, tiles)) outer_step(shard, run, moved, handed_over);
+  return true;
 }
 
 // Consecutive floats of the due tiles: whole pieces, or rows of single tiles.
@@ -253,11 +262,14 @@ void LocalSteps::take_back(const Step& said, Shard& shard, const Update& unheard
   if (unheard.empty()) return;
   const bool handed_over = std::exchange(handed(shard, said.index), 0.0f) != 0.0f;
   if (!options_.feedback) return;
-  owe_again(shard, unheard.picks);
-  if (!handed_over) return;
-  for (const Piece& run : runs_of(shard, due_tiles(shard, said.index))) {
-    merge(shard, run, part(ConstFloats(shard.params()), run));
-  }
+  on_host(shard, [&](Shard& here) {
+    owe_again(here, unheard.picks);
+    if (!handed_over) return false;
+    for (const Piece& run : runs_of(here, due_tiles(here, said.index))) {
+      merge(here, run, part(ConstFloats(here.params()), run));
+    }
+    return true;
+  });
 }
 
 }  // namespace thinwire

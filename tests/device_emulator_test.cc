@@ -98,7 +98,7 @@ __global__ void forget_a_barrier(int* out) {
   values[threadIdx.x] = -1;
   __syncthreads();
   values[threadIdx.x] = static_cast<int>(threadIdx.x);
-#ifdef __SANITIZE_THREAD__
+#ifdef THINWIRE_SANITIZE_THREADS
   __syncthreads();
 #endif
   out[threadIdx.x] = values[(threadIdx.x + 1) % 64];
@@ -107,7 +107,7 @@ __global__ void forget_a_barrier(int* out) {
 TEST(Order, AMissingBarrierGivesOtherResultsInAnotherOrder) {
   std::set<std::vector<int>> seen;
   for_each_order([&](const std::string&) { seen.insert(results(64, &forget_a_barrier, {1, 64})); });
-#ifdef __SANITIZE_THREAD__
+#ifdef THINWIRE_SANITIZE_THREADS
   EXPECT_EQ(seen.size(), 1u);
 #else
   EXPECT_EQ(seen.size(), 3u);
@@ -323,7 +323,7 @@ TEST_F(DivergenceDeathTest, LanesAgreeOnTheMask) {
   EXPECT_DEATH(results(64, &say_different_masks, {1, 32}), "some lanes of its mask never reach");
 }
 
-#ifdef __SANITIZE_THREAD__
+#ifdef THINWIRE_SANITIZE_THREADS
 __global__ void race(int* out) {
   __shared__ int values[64];
   values[threadIdx.x] = static_cast<int>(threadIdx.x);

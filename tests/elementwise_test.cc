@@ -139,5 +139,35 @@ TEST(Adamw, RoundsEveryOperationOnEveryTarget) {
   }
 }
 
+TEST(Lion, RoundsEveryOperationOnEveryTarget) {
+  const kernels::LionStep step{.scale = 0.5f, .keep = 0.9997f, .lr = 3e-3f};
+  const float rest1 = 1.0f - step.beta1;
+  const float rest2 = 1.0f - step.beta2;
+  for (std::size_t n : kLengths) {
+    auto g = normal_floats(n, 12);
+    const auto x = normal_floats(n, 13);
+    auto m = normal_floats(n, 14);
+    for (std::size_t i = 0; i < n; i += 5) g[i] = m[i] = 0.0f;  // no direction
+    auto new_x = x;
+    auto new_m = m;
+    for (std::size_t i = 0; i < n; ++i) {
+      volatile float scaled = step.scale * g[i];
+      volatile float old1 = step.beta1 * m[i], new1 = rest1 * scaled;
+      volatile float old2 = step.beta2 * m[i], new2 = rest2 * scaled;
+      const float along = old1 + new1;
+      volatile float kept = step.keep * x[i];
+      new_m[i] = old2 + new2;
+      new_x[i] = along > 0.0f ? kept - step.lr : along < 0.0f ? kept + step.lr : kept;
+    }
+    for_each_target([&](const std::string& target) {
+      auto at = x;
+      auto momentum = m;
+      kernels::lion(at, momentum, g, step);
+      EXPECT_EQ(bits_of(at), bits_of(new_x)) << target << " " << n;
+      EXPECT_EQ(bits_of(momentum), bits_of(new_m)) << target << " " << n;
+    });
+  }
+}
+
 }  // namespace
 }  // namespace thinwire

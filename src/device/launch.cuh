@@ -7,6 +7,9 @@
 #include <cstddef>
 
 #include "src/device/check.h"
+#ifdef __CUDACC__
+#include "src/device/launch_timer.h"
+#endif
 
 namespace thinwire::device {
 
@@ -27,7 +30,9 @@ void launch(int device, void (*kernel)(Parameters...), Shape shape, Arguments...
   if (shape.blocks == 0) return;
   check(cudaSetDevice(device), "choosing the device");
 #ifdef __CUDACC__
-  kernel<<<shape.blocks, shape.threads, 0, cudaStreamPerThread>>>(Parameters(arguments)...);
+  LaunchTimer::around([&] {
+    kernel<<<shape.blocks, shape.threads, 0, cudaStreamPerThread>>>(Parameters(arguments)...);
+  });
 #else
   emulate(kernel, shape.blocks, shape.threads, Parameters(arguments)...);
 #endif

@@ -1,4 +1,6 @@
 #include "src/kernels/device_kernels.h"
+
+#include "src/kernels/flat_twins.h"
 #include "src/kernels/tile_twins.h"
 
 namespace thinwire::kernels {
@@ -13,6 +15,17 @@ const DeviceKernels* device_kernels() {
     made.inverse_owed = twins::inverse_owed;
     made.give_back = twins::give_back;
     made.clear = twins::clear;
+    made.scale_add = twins::scale_add;
+    made.scale = twins::scale;
+    made.sign_step = twins::sign_step;
+    made.adamw = twins::adamw;
+    made.lion = twins::lion;
+    made.round_to_bf16 = twins::round_to_bf16;
+    made.pack_bf16 = twins::pack_bf16;
+    made.unpack_bf16 = twins::unpack_bf16;
+    made.sum_squares = twins::sum_squares;
+    made.all_finite = twins::all_finite;
+    made.hash = twins::hash;
     return made;
   }();
   return &table;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "src/kernels/dispatch.h"
 #include "thinwire/error.h"
 #include "thinwire/kernels.h"
 
@@ -49,6 +50,14 @@ struct ScaleBody {
   }
 };
 
+// sign(direction) * lr
+template <class D>
+HWY_INLINE hn::Vec<D> SignedStep(D d, hn::Vec<D> direction, float lr) {
+  const auto zero = hn::Zero(d);
+  const auto up = hn::IfThenElseZero(hn::Gt(direction, zero), hn::Set(d, lr));
+  return hn::IfThenElse(hn::Lt(direction, zero), hn::Set(d, -lr), up);
+}
+
 struct SignStepBody {
   float* x;
   float keep;
@@ -57,11 +66,28 @@ struct SignStepBody {
 
   template <class D>
   HWY_INLINE void operator()(D d, std::size_t i) const {
-    const auto zero = hn::Zero(d);
-    const auto along = hn::LoadU(d, direction + i);
-    const auto up = hn::IfThenElseZero(hn::Gt(along, zero), hn::Set(d, lr));
-    const auto step = hn::IfThenElse(hn::Lt(along, zero), hn::Set(d, -lr), up);
+    const auto step = SignedStep(d, hn::LoadU(d, direction + i), lr);
     hn::StoreU(hn::Sub(hn::Mul(hn::Set(d, keep), hn::LoadU(d, x + i)), step), d, x + i);
+  }
+};
+
+struct LionBody {
+  float* x;
+  float* m;
+  const float* g;
+  LionStep s;
+
+  template <class D>
+  HWY_INLINE void operator()(D d, std::size_t i) const {
+    const auto scaled = hn::Mul(hn::Set(d, s.scale), hn::LoadU(d, g + i));
+    const auto old = hn::LoadU(d, m + i);
+    const auto along =
+        hn::Add(hn::Mul(hn::Set(d, s.beta1), old), hn::Mul(hn::Set(d, 1.0f - s.beta1), scaled));
+    const auto mean =
+        hn::Add(hn::Mul(hn::Set(d, s.beta2), old), hn::Mul(hn::Set(d, 1.0f - s.beta2), scaled));
+    const auto kept = hn::Mul(hn::Set(d, s.keep), hn::LoadU(d, x + i));
+    hn::StoreU(mean, d, m + i);
+    hn::StoreU(hn::Sub(kept, SignedStep(d, along, s.lr)), d, x + i);
   }
 };
 
@@ -99,6 +125,10 @@ void SignStep(std::size_t count, float* x, float keep, float lr, const float* di
 
 void Adamw(std::size_t count, float* x, float* m, float* v, const float* g, const AdamwStep& step) {
   for_each(count, AdamwBody{x, m, v, g, step});
+}
+
+void Lion(std::size_t count, float* x, float* m, const float* g, const LionStep& step) {
+  for_each(count, LionBody{x, m, g, step});
 }
 
 // Adds the squares of whole groups of 8 to the 8 sums, element i to sum i mod 8. A product of two
@@ -143,6 +173,7 @@ HWY_EXPORT(ScaleAdd);
 HWY_EXPORT(Scale);
 HWY_EXPORT(SignStep);
 HWY_EXPORT(Adamw);
+HWY_EXPORT(Lion);
 HWY_EXPORT(AddSquares);
 HWY_EXPORT(LargestBits);
 
@@ -151,12 +182,22 @@ constexpr std::size_t kBlock = 4096;
 
 void scale_add(Floats y, float a, ConstFloats x, float b) {
   TW_CHECK(x.size() == y.size());
+  if (const DeviceKernels* twins = twins_for(y, x)) return twins->scale_add(y, a, x, b);
   HWY_DYNAMIC_DISPATCH(ScaleAdd)(y.size(), y.data(), a, x.data(), b);
 }
 
-void scale(Floats y, float a) { HWY_DYNAMIC_DISPATCH(Scale)(y.size(), y.data(), a); }
+void scale(Floats y, float a) {
+  if (const DeviceKernels* twins = twins_for(y)) return twins->scale(y, a);
+  HWY_DYNAMIC_DISPATCH(Scale)(y.size(), y.data(), a);
+}
 
 double sum_squares(ConstFloats x) {
+  if (const DeviceKernels* twins = twins_for(x)) {
+    const ShardRange all{.offset = 0, .size = x.size()};
+    double sum = 0.0;
+    twins->sum_squares(x, {&all, 1}, {&sum, 1});
+    return sum;
+  }
   double sums[8] = {};
   const std::size_t whole = x.size() / 8 * 8;
   for (std::size_t i = 0; i < whole; i += kBlock) {
@@ -170,6 +211,7 @@ double sum_squares(ConstFloats x) {
 }
 
 bool all_finite(ConstFloats x) {
+  if (const DeviceKernels* twins = twins_for(x)) return twins->all_finite(x);
   constexpr std::int32_t kInfinity = 0x7f800000;
   for (std::size_t i = 0; i < x.size(); i += kBlock) {
     const std::size_t count = std::min(kBlock, x.size() - i);
@@ -180,13 +222,23 @@ bool all_finite(ConstFloats x) {
 
 void sign_step(Floats x, float keep, float lr, ConstFloats direction) {
   TW_CHECK(x.size() == direction.size());
+  if (const DeviceKernels* twins = twins_for(x, direction)) {
+    return twins->sign_step(x, keep, lr, direction);
+  }
   HWY_DYNAMIC_DISPATCH(SignStep)(x.size(), x.data(), keep, lr, direction.data());
 }
 
 void adamw(Floats x, Floats m, Floats v, ConstFloats g, const AdamwStep& step) {
   TW_CHECK(x.size() == m.size() && x.size() == v.size() && x.size() == g.size());
+  if (const DeviceKernels* twins = twins_for(x, m, v, g)) return twins->adamw(x, m, v, g, step);
   HWY_DYNAMIC_DISPATCH(Adamw)
   (x.size(), x.data(), m.data(), v.data(), g.data(), step);
+}
+
+void lion(Floats x, Floats m, ConstFloats g, const LionStep& step) {
+  TW_CHECK(x.size() == m.size() && x.size() == g.size());
+  if (const DeviceKernels* twins = twins_for(x, m, g)) return twins->lion(x, m, g, step);
+  HWY_DYNAMIC_DISPATCH(Lion)(x.size(), x.data(), m.data(), g.data(), step);
 }
 
 }  // namespace thinwire::kernels

@@ -34,6 +34,7 @@ TEST(NcclModule, TheProgramStartsWithoutNcclAndCuda) {
   ASSERT_NE(needed.find("libc.so"), needed.npos) << "readelf read nothing from " THINWIRE_PROGRAM;
   EXPECT_EQ(needed.find("libnccl"), needed.npos) << needed;
   EXPECT_EQ(needed.find("libcuda"), needed.npos) << needed;
+  EXPECT_EQ(needed.find("libcublas"), needed.npos) << needed;
   EXPECT_NE(needed_libraries(THINWIRE_NCCL_PROBE).find("libnccl"), needed.npos);
 }
 

@@ -25,6 +25,8 @@ struct SiteRunOptions {
   std::function<std::unique_ptr<Model>(int site, int rank)> model = [](int site, int) {
     return std::make_unique<ToyModel>(ToyOptions{.site = site});
   };
+  // Where a rank's model works; none: on the host.
+  std::function<Device(int site, int rank)> device = {};
   // Called by every rank before each step.
   std::function<void(Trainer&, LoopbackWorld&, int site, int rank)> before_step = {};
   std::function<void(Trainer&, int site, int rank)> at_end = {};
@@ -56,7 +58,7 @@ inline std::vector<float> gathered_parameters(Trainer& trainer) {
   for (std::size_t p = 0; p < trainer.layout().parameters().size(); ++p) {
     const Place& place = trainer.units().layout().place(p);
     const Units::Weights weights = trainer.units().weights(place.unit);
-    const ConstFloats values = weights.at(place);
+    const std::vector<float> values = to_host(weights.at(place));
     all.insert(all.end(), values.begin(), values.end());
   }
   return all;
@@ -78,6 +80,7 @@ inline std::vector<RankOutcome> run_sites(const SiteRunOptions& options) {
                               .chunking = options.chunking,
                               .site = options.inside,
                               .guard = options.guard};
+    if (options.device) of_trainer.device = options.device(site, rank);
     if (options.start) {
       of_trainer.start = [&](Shard& shard) { return options.start(shard, *optimizer, site); };
     }

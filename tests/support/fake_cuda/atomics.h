@@ -1,18 +1,25 @@
 // Atomic operations, which order nothing: part of cuda_runtime.h. Each returns the old value.
 #pragma once
 
+#include <bit>
+#include <cstdint>
 #include <type_traits>
 
 namespace thinwire::fake_cuda {
 
+template <class T>
+using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+
 template <class T, class Change>
 T change_atomically(T* address, const Change& change) {
-  T old;
-  __atomic_load(address, &old, __ATOMIC_RELAXED);
+  using Aliased __attribute__((may_alias)) = Bits<T>;
+  auto* const there = reinterpret_cast<Aliased*>(address);
+  Bits<T> old = __atomic_load_n(there, __ATOMIC_RELAXED);
   for (;;) {
-    T next = change(old);
-    if (__atomic_compare_exchange(address, &old, &next, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-      return old;
+    const T before = std::bit_cast<T>(old);
+    const Bits<T> next = std::bit_cast<Bits<T>>(change(before));
+    if (__atomic_compare_exchange_n(there, &old, next, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+      return before;
     }
   }
 }
@@ -24,7 +31,8 @@ T atomicAdd(T* address, std::type_identity_t<T> value) {
   static_assert(sizeof(T) >= 4 && !std::is_same_v<T, long> && !std::is_same_v<T, unsigned long> &&
                     !std::is_same_v<T, long long>,
                 "CUDA has no atomicAdd of this type");
-  return thinwire::fake_cuda::change_atomically(address, [value](T old) { return old + value; });
+  return thinwire::fake_cuda::change_atomically(
+      address, [value](T old) { return static_cast<T>(old + value); });
 }
 template <class T>
 T atomicMax(T* address, std::type_identity_t<T> value) {

@@ -1,0 +1,7 @@
+#include "models/gpt_kernels_internal.h"
+
+namespace thinwire::gpt {
+
+const GptKernels* gpt_kernels() { return nullptr; }
+
+}  // namespace thinwire::gpt
