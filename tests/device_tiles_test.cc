@@ -264,7 +264,7 @@ TEST(DeviceTiles, FullTilesOfWholeVotesAreTheHosts) {
 TEST(DeviceTiles, NothingSaidStillKeeps) {
   const World world = padded_world();
   SaidOfAll said = said_of(world, 0, 1);
-  for (const float rate : {0.01f, 0.0f}) {
+  for (const float rate : {0.01f, 0.0f, -0.01f}) {
     for (const bool sign : {true, false}) {
       expect_equal_steps(world, said.votes(), {.keep = 0.5f, .rate = rate, .sign = sign});
     }

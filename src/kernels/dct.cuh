@@ -3,8 +3,7 @@
 // that has fused multiply-add. All indices are known to the compiler, so nothing is in memory.
 #pragma once
 
-#include <cuda_runtime.h>
-
+#include "src/device/launch.cuh"
 #include "src/kernels/basis.h"
 #include "src/kernels/tile.cuh"
 

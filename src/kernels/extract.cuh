@@ -2,11 +2,10 @@
 // writes it once. What the pointers are is a parameter, so that a test can count.
 #pragma once
 
-#include <cuda_runtime.h>
-
 #include <cstddef>
 #include <cstdint>
 
+#include "src/device/launch.cuh"
 #include "src/kernels/dct.cuh"
 #include "src/kernels/device_tiles.h"
 #include "src/kernels/select.cuh"

@@ -6,11 +6,10 @@
 // Sums of integers have no order, so there the even and the odd half are added up by themselves.
 #pragma once
 
-#include <cuda_runtime.h>
-
 #include <cstddef>
 #include <cstdint>
 
+#include "src/device/launch.cuh"
 #include "src/kernels/device_tiles.h"
 #include "src/kernels/tile.cuh"
 #include "thinwire/kernels.h"

@@ -1,8 +1,6 @@
 // Newton and Schulz's iteration on a device, to the bit what orthogonalize.cc computes: every
 // element of a product is one thread's sum, over k ascending, each product and sum rounded by
 // itself.
-#include <cuda_runtime.h>
-
 #include <cmath>
 #include <cstddef>
 #include <utility>

@@ -1,10 +1,9 @@
 // The fast inverse of what a site still owes of a tile, for .cu files.
 #pragma once
 
-#include <cuda_runtime.h>
-
 #include <cstddef>
 
+#include "src/device/launch.cuh"
 #include "src/kernels/dct.cuh"
 #include "src/kernels/tile.cuh"
 #include "thinwire/kernels.h"

@@ -7,10 +7,9 @@
 // above 64, the k-th largest magnitude is found bit by bit.
 #pragma once
 
-#include <cuda_runtime.h>
-
 #include <cstdint>
 
+#include "src/device/launch.cuh"
 #include "src/kernels/tile.cuh"
 
 namespace thinwire::kernels {

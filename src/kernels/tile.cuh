@@ -1,11 +1,10 @@
 // What a block of 64 threads, one a column, knows of its tile. For .cu files.
 #pragma once
 
-#include <cuda_runtime.h>
-
 #include <cstddef>
 #include <cstdint>
 
+#include "src/device/launch.cuh"
 #include "src/kernels/basis.h"
 #include "thinwire/shard.h"
 
