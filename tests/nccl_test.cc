@@ -8,36 +8,61 @@
 #include <cmath>
 
 #include "tests/support/nccl_ranks.h"
+#include "tests/support/transport_suite.h"
 
 namespace thinwire::test {
 namespace {
 
-std::unique_ptr<Transport> connected(const NcclSetting& setting) {
-  auto ranks = std::make_unique<NcclRanks>(setting);
-  for (const std::string& one : ranks->connect()) {
-    if (!one.empty()) throw Error(one);
+class NcclTransport final : public Transport {
+ public:
+  explicit NcclTransport(const NcclSetting& setting) : ranks_(setting) {
+    for (const std::string& one : ranks_.connect()) {
+      if (!one.empty()) throw Error(one);
+    }
   }
-  return ranks;
+  Collective& collective(int member) override { return ranks_.near(member); }
+  Exchange& exchange(int) override { throw Error("NCCL carries no frames"); }
+
+ private:
+  NcclRanks ranks_;
+};
+
+std::unique_ptr<Transport> connected(const NcclSetting& setting) {
+  return std::make_unique<NcclTransport>(setting);
+}
+
+// Pieces of a thousand floats: larger parts travel in several turns.
+NcclOptions of(const TransportOptions& transport, bool is_staged = false,
+               std::size_t piece = 1000) {
+  NcclOptions options;
+  options.deadline = transport.deadline;
+  options.piece = piece;
+  options.staged = is_staged;
+  return options;
+}
+
+NcclSetting setting(int members, const NcclOptions& options) {
+  NcclSetting setting(members);
+  setting.options = options;
+  return setting;
 }
 
 std::unique_ptr<Transport> threads(const TransportOptions& options) {
-  return connected(
-      {.members = options.members, .options = {.deadline = options.deadline, .piece = 1000}});
+  return connected(setting(options.members, of(options)));
 }
 std::unique_ptr<Transport> processes(const TransportOptions& options) {
-  return connected({.members = options.members,
-                    .processes = true,
-                    .options = {.deadline = options.deadline},
-                    .control_deadline = options.deadline});
+  NcclSetting all = setting(options.members, of(options));
+  all.processes = true;
+  all.control_deadline = options.deadline;
+  return connected(all);
 }
 std::unique_ptr<Transport> staged(const TransportOptions& options) {
-  return connected({.members = options.members,
-                    .options = {.deadline = options.deadline, .piece = 777, .staged = true}});
+  return connected(setting(options.members, of(options, true, 777)));
 }
 std::unique_ptr<Transport> bare(const TransportOptions& options) {
-  return connected({.members = options.members,
-                    .options = {.deadline = options.deadline, .piece = 100'000, .staged = true},
-                    .library = {.has_revoke = false, .has_memory = false}});
+  NcclSetting all = setting(options.members, of(options, true, 100'000));
+  all.library.has_revoke = all.library.has_memory = false;
+  return connected(all);
 }
 
 INSTANTIATE_TEST_SUITE_P(Nccl, CollectiveSuite,
@@ -49,8 +74,9 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ExchangeSuite);  // NCCL carries n
 TEST(Nccl, SumsOfItsOwnAreNearAndEqualOnAllRanks) {
   for (const bool is_staged : {false, true}) {
     for (const std::size_t size : {std::size_t{1}, std::size_t{5000}, std::size_t{5001}}) {
-      const auto transport = connected(
-          {.members = 4, .options = {.piece = 300, .sums = NcclSums::fast, .staged = is_staged}});
+      NcclOptions options = of({}, is_staged, 300);
+      options.sums = NcclSums::fast;
+      const auto transport = connected(setting(4, options));
       const std::vector<float> expected = mean_in_order(4, size);
       std::vector<std::vector<float>> whole(4);
       run_threads(4, [&](int rank) {
@@ -72,7 +98,7 @@ TEST(Nccl, SumsOfItsOwnAreNearAndEqualOnAllRanks) {
 // Words of any kind travel as floats, also such as are no numbers.
 TEST(Nccl, EveryBitArrives) {
   for (const bool is_staged : {false, true}) {
-    const auto transport = connected({.members = 3, .options = {.staged = is_staged}});
+    const auto transport = connected(setting(3, of({}, is_staged)));
     run_threads(3, [&](int rank) {
       std::vector<float> said{std::bit_cast<float>(0x7f800001u + rank),
                               std::bit_cast<float>(0xffffffffu), -0.0f};
@@ -88,7 +114,7 @@ TEST(Nccl, EveryBitArrives) {
 }
 
 TEST(Nccl, OneRankNeedsNobody) {
-  const auto transport = connected({.members = 1});
+  const auto transport = connected(setting(1, {}));
   Collective& near = transport->collective(0);
   std::vector<float> whole{1.0f, 2.0f};
   std::vector<float> mine(2);
@@ -102,7 +128,7 @@ TEST(Nccl, OneRankNeedsNobody) {
 }
 
 TEST(Nccl, MemoryIsRegisteredAndGivenBackAndNothingIsTouchedTwice) {
-  NcclRanks ranks({.members = 3, .options = {.staged = true}});
+  NcclRanks ranks(setting(3, of({}, true)));
   EXPECT_EQ(ranks.connect(), std::vector<std::string>(3));
   EXPECT_EQ(ranks.play([&](int rank) {
     for (std::size_t size : {10u, 1000u, 100u}) {

@@ -171,7 +171,7 @@ void NcclRank::connect() {
     clique_.set_comm(seat_, made);
     call(result);
     if (made == nullptr) throw NcclTrouble{.text = "NCCL made no communicator"};
-    wait(Clock::now() + options_.connect_timeout);
+    wait(options_.connect_timeout);
     clique_.exit(seat_);
   });
   last_failure_.clear();

@@ -106,8 +106,8 @@ class NcclRank {
   void group(const std::function<void()>& calls);  // and waits for it
   void call(NcclResult result);                    // throws NcclTrouble
   [[noreturn]] void refuse(NcclResult result);
-  void wait(Clock::time_point end);
-  void wait() { wait(Clock::now() + options_.deadline); }
+  void wait(std::chrono::milliseconds deadline);
+  void wait() { wait(options_.deadline); }
   std::string doing() const;
 
   // nccl_operations.cc, of floats that lie where NCCL may use them

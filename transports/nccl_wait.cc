@@ -148,8 +148,8 @@ void NcclRank::call(NcclResult result) {
 }
 
 // What a communicator has not taken in yet is not in the stream, which then says that it is idle.
-void NcclRank::wait(Clock::time_point end) {
-  const Clock::time_point begin = Clock::now();
+void NcclRank::wait(milliseconds deadline) {
+  const Clock::time_point end = Clock::now() + deadline;
   bool taken = false;
   for (Pause pause;; pause()) {
     const bool idle = taken && api().idle(comm(), options_.device);
@@ -162,8 +162,7 @@ void NcclRank::wait(Clock::time_point end) {
     if (clique_.failed()) throw NcclTrouble{.kind = Kind::told};
     if (Clock::now() < end) continue;
     throw NcclTrouble{.kind = Kind::late,
-                      .text = doing() + " was not done within " +
-                              ms_text(std::chrono::duration_cast<milliseconds>(end - begin))};
+                      .text = doing() + " was not done within " + ms_text(deadline)};
   }
 }
 

@@ -18,7 +18,8 @@ thread_local std::vector<std::function<NcclResult()>> grouped;
 
 class FakeNccl final : public NcclApi {
  public:
-  FakeNccl(FakeLibrary& library, int number) : library_(library), number_(number) {}
+  FakeNccl(std::shared_ptr<FakeLibrary> library, int number)
+      : shared_(std::move(library)), library_(*shared_), number_(number) {}
 
   int version() override {
     std::lock_guard lock(library_.mutex_);
@@ -230,14 +231,13 @@ class FakeNccl final : public NcclApi {
     });
   }
 
+  const std::shared_ptr<FakeLibrary> shared_;  // for threads that were left behind
   FakeLibrary& library_;
   const int number_;
 };
 
-FakeLibrary::~FakeLibrary() { release(); }
-
 std::shared_ptr<NcclApi> FakeLibrary::process(int number) {
-  return std::make_shared<FakeNccl>(*this, number);
+  return std::make_shared<FakeNccl>(shared_from_this(), number);
 }
 
 void FakeLibrary::set_faults(std::vector<FakeFault> faults) {

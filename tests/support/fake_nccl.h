@@ -46,11 +46,10 @@ struct FakeOptions {
 
 class FakeNccl;
 
-// What all processes share; outlives their tables' use.
-class FakeLibrary {
+// What all processes share.
+class FakeLibrary : public std::enable_shared_from_this<FakeLibrary> {
  public:
   explicit FakeLibrary(FakeOptions options = {}) : options_(std::move(options)) {}
-  ~FakeLibrary();
 
   // One table a process; ranks that are threads share it.
   std::shared_ptr<NcclApi> process(int number = 0);

@@ -1,13 +1,13 @@
 // Ranks over NCCL's stand-in, as threads of one process or as processes of which each is a thread.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "tests/support/fake_nccl.h"
 #include "tests/support/threads.h"
-#include "tests/support/transport_suite.h"
 #include "thinwire/error.h"
 #include "transports/loopback.h"
 #include "transports/nccl.h"
@@ -15,6 +15,8 @@
 namespace thinwire::test {
 
 struct NcclSetting {
+  NcclSetting() = default;
+  explicit NcclSetting(int ranks) : members(ranks) {}
   int members = 2;
   bool processes = false;
   NcclOptions options = {};
@@ -22,21 +24,21 @@ struct NcclSetting {
   FakeOptions library = {};
 };
 
-class NcclRanks final : public Transport {
+class NcclRanks {
  public:
   explicit NcclRanks(const NcclSetting& setting)
       : setting_(setting),
-        library_(setting.library),
+        library_(std::make_shared<FakeLibrary>(setting.library)),
         control_({.ranks = setting.members, .deadline = setting.control_deadline}),
         nears_(setting.members) {
     for (int i = 0; i < (setting.processes ? setting.members : 1); ++i) {
       cliques_.push_back(std::make_unique<NcclClique>(setting.processes ? 1 : setting.members,
-                                                      library_.process(i)));
+                                                      library_->process(i)));
     }
   }
-  ~NcclRanks() override {
+  ~NcclRanks() {
     nears_.clear();
-    library_.release();
+    library_->release();
   }
 
   // What each rank's constructor ended with; "" when it went well.
@@ -61,15 +63,13 @@ class NcclRanks final : public Transport {
 
   NcclClique& clique(int rank) { return *cliques_[setting_.processes ? rank : 0]; }
   NcclNear& near(int rank) { return *nears_[rank]; }
-  Collective& collective(int rank) override { return *nears_[rank]; }
-  Exchange& exchange(int) override { throw Error("NCCL carries no frames"); }
-  FakeLibrary& library() { return library_; }
+  FakeLibrary& library() { return *library_; }
   const NcclOptions& options() const { return setting_.options; }
   void leave(int rank) { nears_[rank].reset(); }
 
  private:
   const NcclSetting setting_;
-  FakeLibrary library_;
+  const std::shared_ptr<FakeLibrary> library_;
   LoopbackWorld control_;
   std::vector<std::unique_ptr<NcclClique>> cliques_;
   std::vector<std::unique_ptr<NcclNear>> nears_;
