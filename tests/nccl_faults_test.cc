@@ -17,6 +17,7 @@ NcclSetting setting(int members, FakeFault fault, bool processes = false) {
   setting.options.deadline = milliseconds(250);
   setting.options.connect_timeout = milliseconds(250);
   setting.options.abort_deadline = milliseconds(250);
+  setting.options.piece = 1000;
   setting.library.faults = {fault};
   return setting;
 }

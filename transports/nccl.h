@@ -40,7 +40,8 @@ struct NcclOptions {
   std::chrono::milliseconds connect_timeout{30'000};  // until the ranks are connected
   std::chrono::milliseconds deadline{120'000};        // of every wait for the others
   std::chrono::milliseconds abort_deadline{10'000};   // of leaving, and of giving up
-  std::size_t piece = std::size_t{1} << 20;  // floats of a rank's part that travel at a time
+  // Floats of a rank's part that travel at a time; 12 times as many bytes a rank are kept for them.
+  std::size_t piece = std::size_t{1} << 20;
   NcclSums sums = NcclSums::exact;
   // Through buffers registered with NCCL also where floats lie on the device.
   bool staged = false;

@@ -107,7 +107,7 @@ void NcclRank::broadcast(Floats data, int root) {
     const std::size_t most = direct ? std::max<std::size_t>(1, data.size()) : options_.piece;
     for (std::size_t begin = 0; begin < data.size(); begin += most) {
       const Floats piece = data.subspan(begin, std::min(most, data.size() - begin));
-      const Floats there = direct ? piece : in_.at_least(piece.size(), comm());
+      const Floats there = direct ? piece : in_.first(piece.size());
       if (!direct && rank() == root) copy(piece, there);
       group([&] { call(api().broadcast(there, root, comm())); });
       if (!direct && rank() != root) copy(there, piece);
@@ -119,7 +119,7 @@ void NcclRank::broadcast(Floats data, int root) {
 void NcclRank::barrier() {
   if (size() == 1) return;
   perform(NcclCall::barrier, 0, 0, [&] {
-    const Floats one = scratch_.at_least(1, comm());
+    const Floats one = scratch_.first(1);
     group([&] { call(api().all_reduce_mean(one, comm())); });
   });
 }
@@ -134,8 +134,8 @@ void NcclRank::all_to_all(ConstFloats whole, Floats parts, Cuts cuts) {
     for (std::size_t turn = 0; turn < turns_of(cuts, options_.piece); ++turn) {
       const std::vector<std::size_t> pieces = cuts_of(cuts, turn, options_.piece);
       const std::size_t own = length_of(pieces, rank());
-      const Floats in = in_.at_least(pieces.back(), comm());
-      const Floats out = out_.at_least(own * size(), comm());
+      const Floats in = in_.first(pieces.back());
+      const Floats out = out_.first(own * size());
       for (int to = 0; to < size(); ++to) {
         copy(piece_of(part_of(whole, cuts, to), turn, options_.piece), part_of(in, pieces, to));
       }
@@ -160,7 +160,7 @@ void NcclRank::scatter_exact(ConstFloats whole, Floats mine, Cuts cuts) {
   std::vector<const float*> sources(size());
   for (std::size_t turn = 0; turn < turns_of(cuts, options_.piece); ++turn) {
     const Floats to = piece_of(mine, turn, options_.piece);
-    const Floats heard = scratch_.at_least(to.size() * size(), comm());
+    const Floats heard = scratch_.first(to.size() * size());
     group([&] {
       for (int other = 0; other < size(); ++other) {
         const Floats theirs = heard.subspan(to.size() * other, to.size());
@@ -218,7 +218,7 @@ void NcclRank::exchange(ConstFloats whole, Floats parts, Cuts cuts) {
 void NcclRank::scatter_staged(ConstFloats whole, Floats mine, Cuts cuts) {
   for (std::size_t turn = 0; turn < turns_of(cuts, options_.piece); ++turn) {
     const std::vector<std::size_t> pieces = cuts_of(cuts, turn, options_.piece);
-    const Floats there = in_.at_least(pieces.back(), comm());
+    const Floats there = in_.first(pieces.back());
     for (int to = 0; to < size(); ++to) {
       copy(piece_of(part_of(whole, cuts, to), turn, options_.piece), part_of(there, pieces, to));
     }
@@ -231,7 +231,7 @@ void NcclRank::scatter_staged(ConstFloats whole, Floats mine, Cuts cuts) {
 void NcclRank::gather_staged(ConstFloats mine, Floats whole, Cuts cuts) {
   for (std::size_t turn = 0; turn < turns_of(cuts, options_.piece); ++turn) {
     const std::vector<std::size_t> pieces = cuts_of(cuts, turn, options_.piece);
-    const Floats there = in_.at_least(pieces.back(), comm());
+    const Floats there = in_.first(pieces.back());
     const Floats own = part_of(there, pieces, rank());
     copy(piece_of(mine, turn, options_.piece), own);
     gather(own, there, pieces);

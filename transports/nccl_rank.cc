@@ -59,7 +59,7 @@ NcclRank::~NcclRank() {
   }
   // Inside, so that nobody aborts it meanwhile.
   if (clique_.enter(seat_, seat_.step)) {
-    for (NcclMemory* memory : {&scratch_, &in_, &out_}) memory->drop(comm());
+    for (NcclMemory* memory : {&scratch_, &in_, &out_}) memory->withdraw(comm());
     clique_.exit(seat_);
   }
   clique_.leave(seat_);
@@ -71,7 +71,7 @@ void NcclRank::rebuild() {
     last_failure_ = options_.name + ": rank " + std::to_string(rank()) + " connects anew";
     clique_.give_up(seat_, last_failure_);
   }
-  for (NcclMemory* memory : {&scratch_, &in_, &out_}) memory->drop(nullptr);
+  for (NcclMemory* memory : {&scratch_, &in_, &out_}) memory->withdraw(nullptr);
   connect();
 }
 
@@ -165,6 +165,7 @@ void NcclRank::connect() {
   clique_.open(seat_, number_);
   sequence_ = 0;
   guarded([&] {
+    for (NcclMemory* memory : {&scratch_, &in_, &out_}) memory->make(options_.piece * size());
     if (!clique_.enter(seat_, {})) throw NcclTrouble{.kind = NcclTrouble::Kind::told};
     NcclComm* made = nullptr;
     const NcclResult result = api().init(made, size(), id, rank(), options_.device);
@@ -172,6 +173,7 @@ void NcclRank::connect() {
     call(result);
     if (made == nullptr) throw NcclTrouble{.text = "NCCL made no communicator"};
     wait(options_.connect_timeout);
+    for (NcclMemory* memory : {&scratch_, &in_, &out_}) memory->enroll(comm());
     clique_.exit(seat_);
   });
   last_failure_.clear();

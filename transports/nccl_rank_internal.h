@@ -28,17 +28,19 @@ struct NcclTrouble {
 };
 
 // Memory on the device for what travels, from NCCL and registered with the communicator where it
-// can do that, else any.
+// can do that, else any. All of it is there before the ranks are connected: to ask the driver for
+// memory while another rank's kernel waits for this one may block until that kernel ends.
 class NcclMemory {
  public:
   NcclMemory(NcclApi& api, Device device) : api_(api), device_(device) {}
-  ~NcclMemory() { drop(nullptr); }
+  ~NcclMemory();
   NcclMemory(const NcclMemory&) = delete;
   NcclMemory& operator=(const NcclMemory&) = delete;
 
-  Floats at_least(std::size_t count, NcclComm* comm);
-  // Before the communicator goes, if it still lives; after a failure it is null.
-  void drop(NcclComm* comm);
+  void make(std::size_t count);  // unless it was made before
+  void enroll(NcclComm* comm);
+  void withdraw(NcclComm* comm);  // null: the communicator is gone
+  Floats first(std::size_t count) const { return floats_.first(count); }
   // Something may still write into it: never freed.
   void leak();
 

@@ -3,7 +3,6 @@
 // before anybody may hear of it.
 #include <algorithm>
 #include <thread>
-#include <utility>
 
 #include "thinwire/error.h"
 #include "transports/nccl_rank_internal.h"
@@ -164,37 +163,6 @@ void NcclRank::wait(milliseconds deadline) {
     throw NcclTrouble{.kind = Kind::late,
                       .text = doing() + " was not done within " + ms_text(deadline)};
   }
-}
-
-Floats NcclMemory::at_least(std::size_t count, NcclComm* comm) {
-  if (floats_.size() >= count) return floats_.first(count);
-  drop(comm);
-  from_nccl_ = api_.allocate(count, device_);
-  if (from_nccl_ == nullptr) {
-    buffer_ = FloatBuffer(count, device_);
-    floats_ = buffer_;
-    return floats_;
-  }
-  floats_ = {from_nccl_, count, device_};
-  // Where it cannot be registered it is slower, no more.
-  if (api_.register_memory(comm, floats_, handle_) != NcclResult::ok) handle_ = nullptr;
-  return floats_;
-}
-
-void NcclMemory::drop(NcclComm* comm) {
-  if (handle_ != nullptr && comm != nullptr) api_.deregister(comm, handle_);
-  if (from_nccl_ != nullptr) api_.release(from_nccl_, device_);
-  from_nccl_ = nullptr;
-  handle_ = nullptr;
-  floats_ = {};
-  buffer_ = {};
-}
-
-void NcclMemory::leak() {
-  from_nccl_ = nullptr;
-  handle_ = nullptr;
-  floats_ = {};
-  if (buffer_.size() > 0) new FloatBuffer(std::move(buffer_));  // on purpose
 }
 
 }  // namespace thinwire::near
