@@ -95,9 +95,10 @@ std::optional<RankPlace> rank_place(const NearCommand& command, const Environmen
   RankPlace place;
   place.size = number_in(environment, names->size, 1, std::numeric_limits<int>::max());
   place.rank = number_in(environment, names->rank, 0, place.size - 1);
-  place.local_rank = environment(names->local) == nullptr
-                         ? place.rank
-                         : number_in(environment, names->local, 0, place.size - 1);
+  place.local_rank = place.rank;
+  if (command.near == "nccl" && environment(names->local) != nullptr) {
+    place.local_rank = number_in(environment, names->local, 0, place.size - 1);
+  }
   if (place.size == 1 && !asked) return std::nullopt;
   if (place.size > 1 && command.dir.empty()) find_master(place, *names, environment);
   return place;

@@ -261,6 +261,9 @@ TEST_F(CliNear, NcclWithoutADeviceSaysWhatTheDriverSays) {
       "--near nccl needs a CUDA device for each rank, or take another --near: " + cuda_problem();
   expect_usage_error(one_site("adamw", {"--near", "nccl", "--ranks", "2"}), text);
   expect_refused(rank_of(0, 2, 1, one_site("adamw", {"--near", "nccl"})), 2, text);
+  Launch lost = rank_of(0, 2, 1, one_site("adamw", {"--near", "nccl"}));
+  lost.environment.push_back("LOCAL_RANK=2");
+  expect_refused(lost, 2, "LOCAL_RANK is '2'; it must be a whole number from 0 to 1");
   const Outcome launched = run_launched(2, one_site("adamw", {"--near", "nccl"}));
   EXPECT_EQ(launched.code, 2) << launched.err;
   EXPECT_NE(launched.err.find(text), launched.err.npos) << launched.err;

@@ -69,9 +69,10 @@ class NcclClique {
 // All ranks make theirs at the same time. One thread at a time.
 class NcclNear final : public Collective {
  public:
-  // `control` has the same members in the same order, and outlives this; a short deadline of its
-  // own bounds how long a failure waits to hear from the others. Throws UsageError where ranks do
-  // not fit together (two on one device, different versions or options), else Error.
+  // `control` has the same members in the same order, and outlives this. Its deadline bounds how
+  // long a failure waits to hear from the others; rebuild() needs one above `deadline`. Throws
+  // UsageError where ranks do not fit together (two on one device, different versions or options),
+  // else Error.
   NcclNear(NcclClique& clique, Collective& control, const NcclOptions& options);
   // Waits for the others to leave, at most abort_deadline.
   ~NcclNear() override;
