@@ -292,34 +292,34 @@ __global__ void say_different_masks(int* out) {
   out[threadIdx.x] = __shfl_sync(threadIdx.x < 16 ? kAll : 0xffff0000u, 1, 0);
 }
 
-class DivergenceDeathTest : public testing::Test {
+class EmulatorDeathTest : public testing::Test {
  protected:
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
 
-TEST_F(DivergenceDeathTest, AThreadThatEndedNeverReachesTheBarrier) {
+TEST_F(EmulatorDeathTest, AThreadThatEndedNeverReachesTheBarrier) {
   EXPECT_DEATH(results(1, &leave_early, {1, 64}),
                "a barrier that some threads of the block never reach, in block 0 of 64 threads: "
                "threads at a barrier: 32 \\(the first: 1\\).*ended: 32");
 }
 
-TEST_F(DivergenceDeathTest, ABarrierIsOneForAll) {
+TEST_F(EmulatorDeathTest, ABarrierIsOneForAll) {
   EXPECT_DEATH(results(1, &part_at_barriers, {1, 64}), "barrier that some threads");
 }
 
-TEST_F(DivergenceDeathTest, ALaneThatEndedIsNamed) {
+TEST_F(EmulatorDeathTest, ALaneThatEndedIsNamed) {
   EXPECT_DEATH(results(64, &name_a_lane_that_left, {1, 64}), "some lanes of its mask never reach");
 }
 
-TEST_F(DivergenceDeathTest, LanesBeyondTheBlockDoNotExist) {
+TEST_F(EmulatorDeathTest, LanesBeyondTheBlockDoNotExist) {
   EXPECT_DEATH(results(64, &name_a_lane_that_left, {1, 3}), "some lanes of its mask never reach");
 }
 
-TEST_F(DivergenceDeathTest, AMaskNamesItsOwnLane) {
+TEST_F(EmulatorDeathTest, AMaskNamesItsOwnLane) {
   EXPECT_DEATH(results(64, &leave_oneself_out, {1, 32}), "leaves its own thread out");
 }
 
-TEST_F(DivergenceDeathTest, LanesAgreeOnTheMask) {
+TEST_F(EmulatorDeathTest, LanesAgreeOnTheMask) {
   EXPECT_DEATH(results(64, &say_different_masks, {1, 32}), "some lanes of its mask never reach");
 }
 
@@ -337,7 +337,7 @@ __global__ void race_through_a_shuffle(int* out) {
   out[threadIdx.x] = one + values[(threadIdx.x + 1) % 32];
 }
 
-TEST_F(DivergenceDeathTest, ARaceIsReported) {
+TEST_F(EmulatorDeathTest, ARaceIsReported) {
   EXPECT_DEATH(
       {
         results(64, &race, {1, 64});
@@ -480,6 +480,17 @@ TEST(Memory, NewMemoryIsNoNumber) {
   for (const float value : seen) ASSERT_TRUE(std::isnan(value));
 }
 
+#ifndef THINWIRE_SANITIZE_THREADS
+TEST_F(EmulatorDeathTest, TheHostDoesNotReachTheMemoryOfADevice) {
+  const FloatBuffer there(100, kFirst);
+  wait_for(kFirst);
+  EXPECT_DEATH(static_cast<void>(*static_cast<const volatile float*>(there.floats().data() + 99)),
+               "");
+  EXPECT_DEATH(const_cast<float*>(there.floats().data())[0] = 1.0f, "");
+  EXPECT_EQ(to_host(there), std::vector<float>(100));
+}
+#endif
+
 TEST(Memory, BuffersAreZeroAndCopyEverywhere) {
   const std::vector<float> numbers = {1.0f, -2.0f, 3.5f};
   EXPECT_EQ(to_host(FloatBuffer(3, kSecond)), std::vector<float>(3));
@@ -594,7 +605,7 @@ TEST(LostDevice, CanBeLostAtAnyCall) {
 }
 
 // The library looks for devices once: each answer has a process of its own.
-class DriverDeathTest : public DivergenceDeathTest {
+class DriverDeathTest : public EmulatorDeathTest {
  protected:
   static void tell_problem(const fake_cuda::Machine& machine) {
     fake_cuda::set_machine(machine);

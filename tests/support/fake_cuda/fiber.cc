@@ -7,16 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define THINWIRE_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define THINWIRE_ASAN 1
-#endif
-#endif
-#ifdef THINWIRE_ASAN
-#include <sanitizer/common_interface_defs.h>
-#endif
+#include "tests/support/fake_cuda/sanitizer.h"
 
 namespace thinwire::fake_cuda {
 namespace {
@@ -94,7 +85,7 @@ void Fiber::enter() {
 }
 
 void Fiber::arrive() {
-#ifdef THINWIRE_ASAN
+#ifdef THINWIRE_SANITIZE_ADDRESSES
   __sanitizer_finish_switch_fiber(shadow_, &came_from_->stack_, &came_from_->stack_bytes_);
 #endif
 }
@@ -102,7 +93,7 @@ void Fiber::arrive() {
 void Fiber::change(Fiber& from, Fiber& to) {
   to.came_from_ = &from;
   arriving = &to;
-#ifdef THINWIRE_ASAN
+#ifdef THINWIRE_SANITIZE_ADDRESSES
   __sanitizer_start_switch_fiber(&from.shadow_, to.stack_, to.stack_bytes_);
 #endif
 #if defined(__x86_64__)

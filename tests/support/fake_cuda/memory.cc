@@ -1,5 +1,4 @@
-// Memory of the stand-in is the host's, each piece by itself, so that the address sanitizer sees
-// its ends. New memory holds what is no number, and so does what was given back.
+// New memory holds what is no number, and so does what was given back.
 #include <cstdlib>
 #include <cstring>
 #include <vector>
@@ -25,8 +24,15 @@ void fill(void* memory, std::size_t bytes, std::uint32_t pattern) {
 
 void* make(State& all, std::size_t bytes, Kind kind, int device) {
   void* memory = nullptr;
-  if (posix_memalign(&memory, kAlignment, bytes) != 0) return nullptr;
+  if (kind == Kind::device) {
+    memory = all.arena.take(bytes);
+  } else if (posix_memalign(&memory, kAlignment, bytes) != 0) {
+    return nullptr;
+  }
+  if (memory == nullptr) return nullptr;
+  all.arena.open();
   fill(memory, bytes, kFresh);
+  all.arena.close();
   all.memory[reinterpret_cast<std::uintptr_t>(memory)] = {bytes, kind, device, false};
   (kind == Kind::device ? all.in_use[device] : all.pinned) += bytes;
   return memory;
@@ -54,16 +60,17 @@ void give_back(State& all, Memory& piece) {
   (piece.kind == Kind::device ? all.in_use[piece.device] : all.pinned) -= piece.bytes;
 }
 
+// Memory of a device as a piece of a stream's work, when nothing else can use it any more.
 void remove(void* memory) {
-  std::size_t bytes = 0;
-  {
-    const Lock lock(state().mutex);
-    const auto found = state().memory.find(reinterpret_cast<std::uintptr_t>(memory));
-    bytes = found->second.bytes;
-    state().memory.erase(found);
-  }
-  fill(memory, bytes, kGone);
-  std::free(memory);
+  Lock lock(state().mutex);
+  const auto found = state().memory.find(reinterpret_cast<std::uintptr_t>(memory));
+  const Memory piece = found->second;
+  state().memory.erase(found);
+  lock.unlock();
+  fill(memory, piece.bytes, kGone);
+  if (piece.kind == Kind::pinned) return std::free(memory);
+  lock.lock();
+  state().arena.give_back(memory);
 }
 
 struct Place {

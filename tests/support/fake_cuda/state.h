@@ -12,6 +12,7 @@
 #include <mutex>
 #include <vector>
 
+#include "tests/support/fake_cuda/arena.h"
 #include "tests/support/fake_cuda/machine.h"
 
 namespace thinwire::fake_cuda {
@@ -47,6 +48,7 @@ struct State {
   std::uint64_t calls = 0;
   std::uint64_t calls_until_lost = ~std::uint64_t{0};
   std::uint64_t launches = 0;
+  Arena arena;                              // of all devices
   std::map<std::uintptr_t, Memory> memory;  // by its first byte
   std::map<int, std::size_t> in_use;
   std::size_t pinned = 0;

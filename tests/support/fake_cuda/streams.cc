@@ -69,9 +69,11 @@ void run_until(const StreamPointer& stream, std::uint64_t end) {
     stream->running = true;
     const Work work = std::move(stream->work.front());
     stream->work.pop_front();
+    all.arena.open();
     lock.unlock();
     work.run();
     lock.lock();
+    all.arena.close();
     stream->running = false;
     ++stream->done;
     all.moved.notify_all();
