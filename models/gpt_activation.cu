@@ -41,7 +41,7 @@ __global__ void swiglu_kernel(Activations how) {
   }
 }
 
-__global__ void backward_kernel(ActivationGradient how) {
+__global__ void activation_backward_kernel(ActivationGradient how) {
   for (std::size_t i = global_thread(); i < how.rows * how.hidden; i += all_threads()) {
     const float d = how.d_active[i];
     float* x = how.x + i / how.hidden * how.inner + i % how.hidden;
@@ -61,7 +61,7 @@ void swiglu(int device, const Activations& how) {
 }
 
 void activation_backward(int device, const ActivationGradient& how) {
-  device::launch(device, backward_kernel, device::shape_for(how.rows * how.hidden), how);
+  device::launch(device, activation_backward_kernel, device::shape_for(how.rows * how.hidden), how);
 }
 
 }  // namespace thinwire::gpt

@@ -11,6 +11,7 @@
 #include "models/text.h"
 #include "tests/support/naive_gpt.h"
 #include "tests/support/plain_units.h"
+#include "thinwire/device.h"
 #include "thinwire/error.h"
 
 namespace thinwire {
@@ -130,6 +131,14 @@ TEST(Gpt, RefusesBatchesThatDoNotDivideAndTextsThatAreTooShort) {
   const Text brief = Text::from_bytes(std::vector<std::uint8_t>(100, 'a'));
   EXPECT_NE(complaint([&] { Gpt(little(), brief, {}); }).find("needs at least 3220"),
             std::string::npos);
+}
+
+TEST(Gpt, RefusesADeviceThatIsNotThereInTheWordsOfTheDriver) {
+  GptOptions options = little();
+  options.device = Device::cuda(cuda_devices());
+  const std::string said = complaint([&] { Gpt(options, words(), {}); });
+  EXPECT_NE(said.find(cuda_problem()), std::string::npos) << said;
+  EXPECT_NE(said, "");
 }
 
 TEST(Gpt, InitialValuesDependOnSeedAndIndexAlone) {

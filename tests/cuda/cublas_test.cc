@@ -11,6 +11,12 @@
 #include "thinwire/device.h"
 #include "thinwire/error.h"
 
+namespace thinwire::fake_cuda {
+
+cudaError_t hand_over(cudaStream_t stream, std::function<void()> work);  // of the emulated device
+
+}  // namespace thinwire::fake_cuda
+
 namespace thinwire::gpt {
 namespace {
 
@@ -120,9 +126,9 @@ cublasStatus_t multiply(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void*
                         const cublasLtMatmulAlgo_t* algorithm, void* workspace, std::size_t bytes,
                         cudaStream_t stream) {
   const auto& how = *reinterpret_cast<FakeDesc*>(desc);
-  const auto& left = *reinterpret_cast<FakeLayout*>(a_layout);
-  const auto& right = *reinterpret_cast<FakeLayout*>(b_layout);
-  const auto& out = *reinterpret_cast<FakeLayout*>(d_layout);
+  const FakeLayout left = *reinterpret_cast<FakeLayout*>(a_layout);
+  const FakeLayout right = *reinterpret_cast<FakeLayout*>(b_layout);
+  const FakeLayout out = *reinterpret_cast<FakeLayout*>(d_layout);
   EXPECT_EQ(*static_cast<const float*>(alpha), 1.0f);
   EXPECT_EQ(*static_cast<const float*>(beta), 0.0f);
   EXPECT_EQ(c, d);
@@ -137,18 +143,21 @@ cublasStatus_t multiply(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void*
   EXPECT_EQ(out.rows, a_turned ? left.cols : left.rows);
   EXPECT_EQ(out.cols, b_turned ? right.rows : right.cols);
   EXPECT_TRUE(left.count == out.count && right.count == out.count);
-  for (std::int32_t n = 0; n < out.count; ++n) {
-    for (std::size_t j = 0; j < out.cols; ++j) {
-      for (std::size_t i = 0; i < out.rows; ++i) {
-        float sum = 0.0f;
-        for (std::size_t k = 0; k < depth; ++k) {
-          sum += left.at(static_cast<const float*>(a), n, i, k, a_turned) *
-                 right.at(static_cast<const float*>(b), n, k, j, b_turned);
+  const auto work = [=] {
+    for (std::int32_t n = 0; n < out.count; ++n) {
+      for (std::size_t j = 0; j < out.cols; ++j) {
+        for (std::size_t i = 0; i < out.rows; ++i) {
+          float sum = 0.0f;
+          for (std::size_t k = 0; k < depth; ++k) {
+            sum += left.at(static_cast<const float*>(a), n, i, k, a_turned) *
+                   right.at(static_cast<const float*>(b), n, k, j, b_turned);
+          }
+          static_cast<float*>(d)[n * out.offset + j * out.step + i] = sum;
         }
-        static_cast<float*>(d)[n * out.offset + j * out.step + i] = sum;
       }
     }
-  }
+  };
+  EXPECT_EQ(fake_cuda::hand_over(stream, work), cudaSuccess);
   return library.matmul;
 }
 
