@@ -5,7 +5,8 @@
 
 #include <bit>
 #include <cmath>
-#include <limits>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/support/device_orders.h"
@@ -32,6 +33,12 @@ using testing_support::SaidOfAll;
 using testing_support::World;
 
 constexpr Basis kBases[] = {Basis::dct, Basis::hadamard, Basis::none};
+
+std::vector<float> parameters(const World& world) {
+  std::vector<float> x = normal_floats(world.size() + 11, 12);
+  for (std::size_t i = 0; i < x.size(); i += 5) x[i] = i % 2 == 0 ? -0.0f : 0.0f;
+  return x;
+}
 
 // What extract reads and writes, in the same state on both devices.
 struct Owing {
@@ -166,6 +173,37 @@ TEST(DeviceTiles, ExtractOfOtherSidesIsAsGood) {
   }
 }
 
+// What is chosen waits for the host in 8 MB: with so large a k a few hundred tiles fill them.
+TEST(DeviceTiles, ManyTilesComeOverInSeveralBatches) {
+  const World world = World().add(64 * 350, 64, 64, 64);
+  std::vector<float> few(world.size());
+  for (std::size_t i = 0; i < few.size(); i += 1009) few[i] = 1.0f + static_cast<float>(i % 5);
+  Owing owing(world, 4096, few, 1);
+  std::fill(owing.residual.begin(), owing.residual.end(), 0.0f);
+  expect_twins(world, owing, {.k = 4096, .basis = Basis::none});
+}
+
+// The basis tables are brought to each device once, whoever comes first.
+TEST(DeviceTiles, SeveralThreadsAndDevicesDoTheSame) {
+  const World world = divisor_world();
+  const SaidOfAll said = said_of(world, 40, 3);
+  const std::vector<float> before = parameters(world);
+  std::vector<float> host = before;
+  const Along how{.keep = 0.9f, .rate = 0.1f, .basis = Basis::hadamard};
+  kernels::step_along(world.tiles(), said.votes(), how, 0, host);
+  std::vector<std::vector<float>> cards(4);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      FloatBuffer there(before, Device::cuda(i % cuda_devices()));
+      kernels::step_along(world.tiles(), said.votes(), how, 0, there);
+      cards[i] = to_host(there);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::vector<float>& card : cards) EXPECT_EQ(bits_of(card), bits_of(host));
+}
+
 TEST(DeviceTiles, WhatWasSaidIsGivenBackExactly) {
   const World world = padded_world();
   const std::size_t k = 20;
@@ -204,12 +242,6 @@ TEST(DeviceTiles, PlacesOutsideTheTileAreLeftOut) {
 }
 
 // ---- what was said
-
-std::vector<float> parameters(const World& world) {
-  std::vector<float> x = normal_floats(world.size() + 11, 12);
-  for (std::size_t i = 0; i < x.size(); i += 5) x[i] = i % 2 == 0 ? -0.0f : 0.0f;
-  return x;
-}
 
 void expect_equal_steps(const World& world, const kernels::Said& said, const Along& how) {
   std::vector<float> x = parameters(world);
