@@ -35,9 +35,9 @@ __device__ inline float moved(float x, float z, const Along& how) {
 // Blocks on a multiprocessor, by the registers that they need without spilling, and loads that a
 // thread has under way before its first store.
 template <class T>
-inline constexpr int kBlocks = 8;
+[[maybe_unused]] inline constexpr int kBlocks = 8;
 template <>
-inline constexpr int kBlocks<float> = 10;
+[[maybe_unused]] inline constexpr int kBlocks<float> = 10;
 template <class T>
 inline constexpr int kAtOnce = 16;
 template <>

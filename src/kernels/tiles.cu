@@ -55,6 +55,7 @@ struct Waiting {
 
 template <class T>
 void append(const std::byte* from, std::size_t count, std::vector<T>& to) {
+  if (count == 0) return;
   const std::size_t before = to.size();
   to.resize(before + count);
   std::memcpy(to.data() + before, from, count * sizeof(T));
