@@ -10,6 +10,7 @@
 
 #include "apps/kjv.h"
 #include "apps/machine.h"
+#include "apps/near_nccl.h"
 #include "apps/near_process.h"
 #include "apps/out_dir.h"
 #include "apps/progress.h"
@@ -191,6 +192,7 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
   text.require(options.model.context);
   const SiteCommand& site = train.site;
   check_site(site, options);
+  check_nccl(site.near, site.place, options, site.site.empty() ? options.sites : 1);
   check_saving(train.save, options);
   if (site.place && !train.save.dir.empty() && options.sites != 1 && site.site.empty()) {
     throw UsageError("--save is not there for sites of processes that average over Gloo (--far); " +
@@ -207,7 +209,8 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
   if (site.place) {
     interrupts.emplace([] {}, patience_s);
     process.emplace(site.near, *site.place, options, site.connect_timeout_s,
-                    shared_settings(options, text) + inside_settings(options));
+                    shared_settings(options, text) + inside_settings(options) +
+                        (wants_nccl(site.near) ? "near = nccl\n" : "near = gloo\n"));
   }
   std::optional<Saving> saving;
   if (!train.save.dir.empty() && process) {
@@ -249,7 +252,7 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
       runs.push_back(
           run({options, method, seed, text, catalog, show, stop, process ? nullptr : link.get(),
                process ? &*process : nullptr, saving ? &*saving : nullptr, train.save.until,
-               trace ? &*trace : nullptr}));
+               trace ? &*trace : nullptr, wants_nccl(site.near) ? &site.near : nullptr}));
       done += options.steps;
     }
     result.unsaved = runs.back().unsaved;

@@ -12,7 +12,7 @@ NearFlags::NearFlags(CLI::App& app, CLI::App& train)
   launch_verb_->add_option("COMMAND", launch.run, "After --: program and arguments of each rank");
   train.add_option("--near", near.near,
                    "Ranks are threads (loopback) or processes (gloo); auto: as RANK and WORLD_SIZE "
-                   "or the like say (auto)");
+                   "or the like say; nccl: as these say, each with a CUDA device (auto)");
   train.add_option(
       "--far", near.far,
       "Between sites: a hub (--hub), or gloo for an all-reduce of all processes (hub)");

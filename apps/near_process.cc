@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "apps/near_nccl.h"
 #include "apps/stop.h"
 #include "apps/timeouts_command.h"
 #include "thinwire/error.h"
@@ -20,6 +21,9 @@ namespace {
 // Of the others with rank 0 of a site at a hub: it may stand still there for as long as other sites
 // are away. That it is gone is known by its connection. It has no such patience with the others.
 constexpr std::chrono::hours kPatience{24};
+
+// What went wrong over NCCL is asked of the others no longer than this.
+constexpr std::chrono::seconds kControlMost{30};
 
 std::atomic<int> heard{0};
 
@@ -112,6 +116,14 @@ NearProcess::NearProcess(const NearCommand& command, const RankPlace& place,
     const auto deadline =
         first() ? std::nullopt : std::optional<std::chrono::milliseconds>(kPatience);
     through_ = world_.group("hub", every(0, 1, place.size), deadline);
+  }
+  if (wants_nccl(command)) {
+    const NcclOptions nccl = nccl_options(command, place, site(), connect_timeout_s);
+    control_ = world_.group(fmt::format("nccl-{}", site()), every(site() * ranks_, 1, ranks_),
+                            std::min<std::chrono::milliseconds>(nccl.deadline, kControlMost));
+    clique_ = std::make_unique<NcclClique>(1);
+    nccl_ = std::make_unique<NcclNear>(*clique_, *control_, nccl);
+    if (first()) log_info("near: NCCL " + clique_->version());
   }
   if (first()) {
     log_info(fmt::format("near: {} ranks have met, {} sites of {}", place.size, sites, ranks_));

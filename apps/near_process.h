@@ -11,6 +11,7 @@
 #include "apps/near_variables.h"
 #include "apps/options.h"
 #include "transports/gloo.h"
+#include "transports/nccl.h"
 #include "transports/site_relay.h"
 
 namespace thinwire::app {
@@ -32,7 +33,7 @@ class NearProcess {
   int site() const { return relay_ ? relay_->site() : world_.rank() / ranks_; }
   int rank() const { return world_.rank() % ranks_; }  // in its site
 
-  Collective& near() { return *near_; }
+  Collective& near() { return nccl_ ? static_cast<Collective&>(*nccl_) : *near_; }
   // Between the ranks with this number at all sites: over Gloo, or through the hub.
   Collective& far() { return relay_ ? relay_->collective() : *far_; }
   Exchange* exchange() { return relay_ ? &relay_->exchange() : nullptr; }
@@ -61,6 +62,9 @@ class NearProcess {
   std::unique_ptr<Collective> far_;
   std::unique_ptr<Collective> through_;  // for the relay alone
   std::unique_ptr<SiteRelay> relay_;
+  std::unique_ptr<Collective> control_;  // of NCCL
+  std::unique_ptr<NcclClique> clique_;
+  std::unique_ptr<NcclNear> nccl_;
 };
 
 }  // namespace thinwire::app

@@ -18,11 +18,13 @@ struct Names {
   const char* launcher;
   const char* rank;
   const char* size;
+  const char* local;  // rank among those of the machine
 };
 
-constexpr Names kPlain{"thinwire launch or torchrun", "RANK", "WORLD_SIZE"};
-constexpr Names kMpi{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"};
-constexpr Names kSlurm{"srun", "SLURM_PROCID", "SLURM_NTASKS"};
+constexpr Names kPlain{"thinwire launch or torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"};
+constexpr Names kMpi{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                     "OMPI_COMM_WORLD_LOCAL_RANK"};
+constexpr Names kSlurm{"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"};
 
 int number_in(const Environment& environment, const char* name, int low, int high) {
   const std::string_view text = environment(name);
@@ -75,8 +77,9 @@ void find_master(RankPlace& place, const Names& names, const Environment& enviro
 
 std::optional<RankPlace> rank_place(const NearCommand& command, const Environment& environment) {
   const bool asked = command.near == "gloo";
-  if (!asked && command.near != "auto" && command.near != "loopback") {
-    throw UsageError("--near is auto, loopback or gloo, not '" + command.near + "'");
+  const bool open = command.near == "auto" || command.near == "nccl";  // threads or processes
+  if (!asked && !open && command.near != "loopback") {
+    throw UsageError("--near is auto, loopback, gloo or nccl, not '" + command.near + "'");
   }
   if (command.far != "hub" && command.far != "gloo") {
     throw UsageError("--far is hub or gloo, not '" + command.far + "'");
@@ -92,6 +95,10 @@ std::optional<RankPlace> rank_place(const NearCommand& command, const Environmen
   RankPlace place;
   place.size = number_in(environment, names->size, 1, std::numeric_limits<int>::max());
   place.rank = number_in(environment, names->rank, 0, place.size - 1);
+  place.local_rank = place.rank;
+  if (command.near == "nccl" && environment(names->local) != nullptr) {
+    place.local_rank = number_in(environment, names->local, 0, place.size - 1);
+  }
   if (place.size == 1 && !asked) return std::nullopt;
   if (place.size > 1 && command.dir.empty()) find_master(place, *names, environment);
   return place;

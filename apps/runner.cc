@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "apps/near_nccl.h"
 #include "apps/rank_result.h"
 #include "thinwire/error.h"
 #include "thinwire/log.h"
@@ -61,6 +62,9 @@ class Run {
     eval_steps_.push_back(end_);
     losses_.assign(eval_steps_.size(), std::vector<double>(groups_));
     for (RankResult& rank : ranks_) rank.bytes_up.assign(eval_steps_.size(), -1.0);
+    if (job_.nccl != nullptr && job_.process == nullptr) {
+      nccl_ = std::make_unique<NcclThreads>(*job_.nccl, sites_, options_.ranks);
+    }
   }
 
   RunResult go() {
@@ -94,7 +98,8 @@ class Run {
   bool is_here(int rank) const { return job_.process == nullptr || job_.process->rank() == rank; }
 
   Collective& near(int site, int rank) {
-    return job_.process == nullptr ? world_.near(site, rank) : job_.process->near();
+    if (job_.process != nullptr) return job_.process->near();
+    return nccl_ ? nccl_->near(site, rank) : world_.near(site, rank);
   }
 
   // Of the ranks on this machine, as far as is known.
@@ -158,6 +163,7 @@ class Run {
     if (!failure_) failure_ = std::move(failure);
     if (job_.saving && !saved_in_step_) job_.saving->give_up();
     world_.fail("another rank failed");
+    if (nccl_) nccl_->fail("another rank failed");
   }
 
   bool failed() {
@@ -188,6 +194,7 @@ class Run {
   }
 
   void train(int site, int rank) {
+    if (nccl_) nccl_->connect(site, rank, world_.near(site, rank));
     Settings settings(job_.method.name, job_.method.settings);
     const auto optimizer = job_.catalog.make(job_.method.name, settings);
     const auto sync = make_sync(optimizer->traits(), site, rank);
@@ -344,6 +351,7 @@ class Run {
   const RunOptions& options_;
   int sites_;  // played in this process
   LoopbackWorld world_;
+  std::unique_ptr<NcclThreads> nccl_;
   std::uint64_t end_;  // steps
   Traits traits_;
   std::uint64_t stop_ahead_;  // steps

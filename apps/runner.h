@@ -47,12 +47,13 @@ struct Job {
   const OptimizerCatalog& catalog;
   // Called from one of the training threads after each step of site 0: steps done, its loss.
   std::function<void(std::uint64_t, double)> progress;
-  const std::atomic<bool>& stop;   // set: leave at the next common step
-  ZmqLink* link = nullptr;         // this process is one site of a run over it; none: all sites
-  NearProcess* process = nullptr;  // this process is one rank of the run; none: all ranks
-  Saving* saving = nullptr;        // none: nothing is saved
-  std::uint64_t until = 0;         // leave after that step; 0: after the last one
-  Trace* trace = nullptr;          // none: no trace
+  const std::atomic<bool>& stop;      // set: leave at the next common step
+  ZmqLink* link = nullptr;            // this process is one site of a run over it; none: all sites
+  NearProcess* process = nullptr;     // this process is one rank of the run; none: all ranks
+  Saving* saving = nullptr;           // none: nothing is saved
+  std::uint64_t until = 0;            // leave after that step; 0: after the last one
+  Trace* trace = nullptr;             // none: no trace
+  const NearCommand* nccl = nullptr;  // ranks that are threads meet over NCCL; none: loopback
 };
 
 Traits traits_of(const MethodSpec& method, const OptimizerCatalog& catalog);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tests/support/near_fixture.h"
+#include "thinwire/device.h"
 
 namespace thinwire::test {
 namespace {
@@ -246,11 +247,26 @@ TEST_F(CliNear, RefusesSettingsThatContradictTheVariables) {
   refused({"--sites", "2"},
           "2 ranks as processes are one site; give --sites 1, --site and --hub, or --far gloo");
   refused({"--sites", "3", "--far", "gloo"}, "2 ranks cannot be divided evenly among --sites 3");
-  refused({"--near", "mpi"}, "--near is auto, loopback or gloo, not 'mpi'");
+  refused({"--near", "mpi"}, "--near is auto, loopback, gloo or nccl, not 'mpi'");
   refused({"--far", "mpi"}, "--far is hub or gloo, not 'mpi'");
   refused({"--near-timeout", "0"}, "--near-timeout");
   expect_usage_error(one_site("adamw", {"--near", "gloo"}),
                      "--near gloo needs RANK and WORLD_SIZE, or the like");
+}
+
+// Where there is a device for each, tests/cuda runs it.
+TEST_F(CliNear, NcclWithoutADeviceSaysWhatTheDriverSays) {
+  if (cuda_problem().empty()) GTEST_SKIP() << cuda_devices() << " CUDA devices are here";
+  const std::string text =
+      "--near nccl needs a CUDA device for each rank, or take another --near: " + cuda_problem();
+  expect_usage_error(one_site("adamw", {"--near", "nccl", "--ranks", "2"}), text);
+  expect_refused(rank_of(0, 2, 1, one_site("adamw", {"--near", "nccl"})), 2, text);
+  Launch lost = rank_of(0, 2, 1, one_site("adamw", {"--near", "nccl"}));
+  lost.environment.push_back("LOCAL_RANK=2");
+  expect_refused(lost, 2, "LOCAL_RANK is '2'; it must be a whole number from 0 to 1");
+  const Outcome launched = run_launched(2, one_site("adamw", {"--near", "nccl"}));
+  EXPECT_EQ(launched.code, 2) << launched.err;
+  EXPECT_NE(launched.err.find(text), launched.err.npos) << launched.err;
 }
 
 TEST_F(CliNear, AMasterThatCannotBeReachedIsNamedAfterTheTimeout) {

@@ -155,7 +155,7 @@ TEST(Bf16, UnpackedAreTheRoundedOnes) {
 
 TEST(AllFinite, FindsTheOneThatIsNot) {
   for_each_order([](const std::string& order) {
-    for (const std::size_t n : kLengths) {
+    for (const std::size_t n : std::initializer_list<std::size_t>{0, 1, 31, 256, 257, 10007}) {
       Values values = finite(some_floats(n, 3), std::numeric_limits<float>::max());
       EXPECT_TRUE(kernels::all_finite(FloatBuffer(values, kDevice))) << order << " " << n;
       for (const float bad : {kInfinity, -kInfinity, of_bits(0x7fa00001u), of_bits(0xffc00000u)}) {

@@ -8,7 +8,8 @@
 #include "optimizers/catalog.h"
 #include "tests/support/fake_cuda/machine.h"
 #include "tests/support/model_on_host.h"
-#include "tests/support/site_run.h"
+#include "tests/support/saved_run.h"
+#include "tests/support/temporary_directory.h"
 #include "thinwire/error.h"
 
 namespace thinwire::test {
@@ -61,10 +62,9 @@ SiteRunOptions run_of(const Method& method, int sites, int ranks) {
 // The same gradients at the sites for which `there` says so, on an emulated device.
 SiteRunOptions on_devices(SiteRunOptions run, std::function<bool(int site)> there) {
   run.device = [there](int site, int) { return there(site) ? Device::cuda(0) : Device(); };
-  run.model = [there](int site, int) -> std::unique_ptr<Model> {
-    auto model = std::make_unique<ToyModel>(ToyOptions{.site = site});
-    if (!there(site)) return model;
-    return std::make_unique<ModelOnHost>(std::move(model));
+  run.model = [there](int site, int) {
+    return model_for(there(site) ? Device::cuda(0) : Device(),
+                     std::make_unique<ToyModel>(ToyOptions{.site = site}));
   };
   return run;
 }
@@ -82,7 +82,7 @@ TEST_P(OnADevice, SitesOnDevicesAndHostsEndEqualToTheBit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Methods, OnADevice, testing::ValuesIn(methods()),
-                         [](const auto& info) { return name_of(info.param); });
+                         [](const auto& method) { return name_of(method.param); });
 
 // What ranks of a site do between them, with units that come and go on a device.
 struct Inside {
@@ -120,7 +120,105 @@ std::vector<Inside> ways() {
   return all;
 }
 INSTANTIATE_TEST_SUITE_P(Ways, InsideASite, testing::ValuesIn(ways()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& way) { return way.param.name; });
+
+#ifdef THINWIRE_EMULATED_CUDA
+// Where work is handed over to the device, and to which.
+TEST(DeviceRun, ThoseThatSaySoWorkThereAndTheOthersOnTheHost) {
+  for (const Method& method : methods()) {
+    const SiteRunOptions run = run_of(method, 1, 1);
+    const std::uint64_t before = fake_cuda::launches();
+    run_sites(on_devices(run, [](int) { return true; }));
+    const std::uint64_t kernels = fake_cuda::launches() - before;
+    if (run.optimizer()->traits().on_device) {
+      EXPECT_GT(kernels, 2 * run.steps) << name_of(method);
+    } else {
+      EXPECT_EQ(kernels, 0u) << name_of(method);
+    }
+  }
+}
+
+// What was lost on one rank ends the others too, at any moment, and nothing stays allocated.
+TEST(DeviceRun, ALostDeviceEndsAllRanksWithWhatToDo) {
+  const SiteRunOptions run = on_devices(run_of({"mural"}, 2, 2), [](int) { return true; });
+  const std::size_t before = fake_cuda::bytes_in_use(0);
+  for (const std::uint64_t calls : {0, 30, 77, 400, 1000, 1900}) {
+    fake_cuda::lose_devices(calls);
+    try {
+      run_sites(run);
+      ADD_FAILURE() << "nothing was lost after " << calls;
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find("CUDA device failed in "), std::string::npos) << text;
+    }
+    fake_cuda::set_machine({});
+    EXPECT_EQ(fake_cuda::bytes_in_use(0), before) << calls;
+  }
+}
+
+TEST(DeviceRun, WithoutRoomNothingIsLeftBehind) {
+  const SiteRunOptions run = on_devices(run_of({"adamw"}, 1, 2), [](int) { return true; });
+  const std::size_t before = fake_cuda::bytes_in_use(0);
+  for (const std::size_t bytes : {0, 10'000, 200'000, 400'000, 700'000}) {
+    fake_cuda::set_machine({.bytes = before + bytes});
+    try {
+      run_sites(run);
+      ADD_FAILURE() << "there was room with " << bytes;
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find(" has no room for "), std::string::npos) << text;
+      EXPECT_NE(text.find(" are free"), std::string::npos) << text;
+    }
+    fake_cuda::set_machine({});
+    EXPECT_EQ(fake_cuda::bytes_in_use(0), before) << bytes;
+  }
+}
+#endif
+
+TEST(DeviceRun, WhatWasSavedGoesOnElsewhereWithTheSameBits) {
+  for (const char* method : {"mural:delay=1", "adamw", "diloco:h=2"}) {
+    SavedRun run{.sites = 2, .ranks = 2, .method = method};
+    const std::uint64_t expected = run.train(0, 8);
+    for (const bool saved_there : {true, false}) {
+      const TemporaryDirectory dir;
+      run.dir = dir.path();
+      run.device = saved_there ? Device::cuda(0) : Device();
+      run.train(0, 4, 4);
+      const FoundCheckpoint found = newest_checkpoint(dir.path());
+      ASSERT_TRUE(found.checkpoint) << method;
+      run.checkpoint = &*found.checkpoint;
+      run.device = saved_there ? Device() : Device::cuda(0);
+      EXPECT_EQ(run.train(4, 8), expected) << method;
+    }
+  }
+}
+
+TEST(DeviceRun, FewerSitesGoOnThereAsOnTheHost) {
+  const TemporaryDirectory dir;
+  SavedRun run{.sites = 3, .method = "mural:delay=1", .dir = dir.path()};
+  run.train(0, 4, 4);
+  const FoundCheckpoint found = newest_checkpoint(dir.path());
+  ASSERT_TRUE(found.checkpoint);
+  run.checkpoint = &*found.checkpoint;
+  run.sites = 2;
+  const std::uint64_t on_host = run.train(4, 8);
+  run.device = Device::cuda(0);
+  EXPECT_EQ(run.train(4, 8), on_host);
+}
+
+TEST(DeviceRun, AReplicaThatDiffersIsMendedThere) {
+  SiteRunOptions run = on_devices(run_of({"distro"}, 3, 1), [](int site) { return site != 0; });
+  run.before_step = [](Trainer& trainer, LoopbackWorld&, int site, int) {
+    if (site != 2 || trainer.steps_done() != 2) return;
+    std::vector<float> values = to_host(trainer.shard().params());
+    values[100] += 1.0f;
+    copy(values, trainer.shard().params());
+  };
+  const auto outcomes = run_sites(run);
+  EXPECT_EQ(outcomes[0].reports[2].diverged, std::vector<int>{2});
+  for (const RankOutcome& one : outcomes) EXPECT_EQ(one.hash, outcomes[0].hash);
+  EXPECT_TRUE(outcomes[0].reports.back().diverged.empty());
+}
 
 }  // namespace
 }  // namespace thinwire::test

@@ -54,9 +54,9 @@ const std::vector<Room> kRooms = {
      "the codec knows updates, rounds (exchange.h names them) and bytes, not networks or "
      "optimizers"},
     {"transports/",
-     {"thinwire/"},
+     {"thinwire/", "src/device/"},
      {"thinwire/update.h", "thinwire/optimizer.h", "thinwire/sync.h", "thinwire/trainer.h"},
-     "transports know bytes, floats, peers and rounds, not updates"},
+     "transports know bytes, floats, where these lie, peers and rounds, not updates"},
     {"src/core/",
      {"thinwire/", "src/codec/", "src/device/"},
      {},

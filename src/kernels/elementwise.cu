@@ -1,7 +1,5 @@
 // The passes of elementwise.cc and ranges.cc on a device: a thread for a value, or for a few of
 // them a grid apart, and every operation rounded on its own.
-#include <cuda_runtime.h>
-
 #include <cstddef>
 #include <cstdint>
 

@@ -1,7 +1,5 @@
 // What runs over floats in their order on a device: a block for a range of them, whose loads all
 // threads share, while the eight that own the sums do the adding.
-#include <cuda_runtime.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <vector>

@@ -3,9 +3,10 @@
 // (doc/xxhash_spec.md of xxHash). What the stripes between two scrambles add has no order.
 #pragma once
 
-#include <cuda_runtime.h>
-
+#include <cstddef>
 #include <cstdint>
+
+#include "src/device/launch.cuh"
 
 namespace thinwire::kernels::xxh3 {
 

@@ -3,6 +3,7 @@
 // bit, and everything behind them on the device.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -91,5 +92,11 @@ class ModelOnHost final : public Model {
  private:
   std::unique_ptr<Model> model_;
 };
+
+// The model itself, or for a device one that brings its units to the host.
+inline std::unique_ptr<Model> model_for(Device device, std::unique_ptr<Model> model) {
+  if (device.is_host()) return model;
+  return std::make_unique<ModelOnHost>(std::move(model));
+}
 
 }  // namespace thinwire::test

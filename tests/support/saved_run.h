@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "optimizers/catalog.h"
+#include "tests/support/model_on_host.h"
 #include "tests/support/site_run.h"
 #include "thinwire/checkpoint_writer.h"
 
@@ -26,6 +27,7 @@ struct SavedRun {
   std::function<void()> before_save = {};
   SiteOptions inside = {};
   std::function<std::unique_ptr<Optimizer>()> other = {};  // than one of the catalog
+  Device device = {};                                      // of all ranks
 
   std::unique_ptr<Optimizer> make() const {
     if (other) return other();
@@ -50,8 +52,10 @@ struct SavedRun {
     run.schedule = {.shape = ScheduleShape::constant, .peak = 0.02f};
     run.optimizer = [this] { return make(); };
     run.model = [this](int site, int) {
-      return std::make_unique<ToyModel>(ToyOptions{.site = site, .parameters = parameters});
+      auto model = std::make_unique<ToyModel>(ToyOptions{.site = site, .parameters = parameters});
+      return model_for(device, std::move(model));
     };
+    run.device = [this](int, int) { return device; };
     if (begin > 0) {
       run.start = [this](Shard& shard, Optimizer& optimizer, int site) {
         return checkpoint->load(
