@@ -1,11 +1,12 @@
-// The tile kernels of devices against those of the host. The card is emulated (tests/support).
+// What a site says, on a device and on the host. The card is emulated (tests/support).
 #include "tests/support/device_tiles.h"
 
 #include <gtest/gtest.h>
 
-#include <bit>
+#include <algorithm>
 #include <cmath>
-#include <limits>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/support/device_orders.h"
@@ -23,34 +24,18 @@ using kernels::Lists;
 using testing_support::bits_of;
 using testing_support::divisor_world;
 using testing_support::for_each_order;
+using testing_support::for_each_target;
+using testing_support::fuses;
 using testing_support::kCard;
 using testing_support::normal_floats;
-using testing_support::on_avx2;
+using testing_support::Owing;
 using testing_support::padded_world;
+using testing_support::parameters;
 using testing_support::said_of;
 using testing_support::SaidOfAll;
 using testing_support::World;
 
 constexpr Basis kBases[] = {Basis::dct, Basis::hadamard, Basis::none};
-
-// What extract reads and writes, in the same state on both devices.
-struct Owing {
-  Owing(const World& world, std::size_t list_k, std::vector<float> given, unsigned seed)
-      : values(std::move(given)),
-        residual(normal_floats(world.coefficients(), seed)),
-        lists(world.tiles().size() * stride(list_k), -7.0f),
-        k(list_k) {}
-  static std::size_t stride(std::size_t k) { return 4 * k + 3; }
-  Lists of(Floats floats) const {
-    return {.floats = floats, .first = 2 * k + 1, .stride = stride(k), .k = k};
-  }
-
-  std::vector<float> values;
-  std::vector<float> residual;
-  std::vector<float> lists;
-  std::size_t k;
-  Chosen chosen;
-};
 
 Owing extract_on_host(const World& world, Owing owing, const Extract& how) {
   kernels::extract(world.tiles(), owing.values, 0, how, owing.residual, owing.of(owing.lists),
@@ -76,18 +61,30 @@ void expect_equal(const Owing& a, const Owing& b) {
   EXPECT_EQ(bits_of(a.lists), bits_of(b.lists));
 }
 
+// The residual as it was before anything was taken from it.
+std::vector<float> before_choice(const World& world, const Owing& owing) {
+  std::vector<float> all = owing.residual;
+  std::size_t entry = 0;
+  for (std::size_t i = 0; i < world.tiles().size(); ++i) {
+    for (std::size_t pick = 0; pick < owing.chosen.counts[i]; ++pick, ++entry) {
+      all[world.tiles()[i].coefficients + owing.chosen.positions[entry]] =
+          owing.chosen.values[entry];
+    }
+  }
+  return all;
+}
+
 // Equal to the bit where the host's transform rounds as often as the device's, close elsewhere.
 void expect_twins(const World& world, const Owing& owing, const Extract& how) {
   const Owing card = extract_on_card(world, owing, how);
-  const bool compared = on_avx2([&] { expect_equal(extract_on_host(world, owing, how), card); });
-  if (compared) return;
-  const Owing host = extract_on_host(world, owing, how);
-  ASSERT_EQ(host.residual.size(), card.residual.size());
-  for (std::size_t i = 0; i < card.chosen.counts.size(); ++i) {
-    EXPECT_EQ(host.chosen.counts[i], card.chosen.counts[i])
-        << "no AVX2 here, whose fused multiply-add the device's transform shares: only counts "
-           "are compared";
-  }
+  for_each_target([&](const std::string& target) {
+    SCOPED_TRACE(target);
+    const Owing host = extract_on_host(world, owing, how);
+    if (fuses(target)) return expect_equal(host, card);
+    const std::vector<float> on_host = before_choice(world, host);
+    const std::vector<float> on_card = before_choice(world, card);
+    for (std::size_t i = 0; i < on_host.size(); ++i) ASSERT_NEAR(on_host[i], on_card[i], 1e-5f);
+  });
 }
 
 TEST(DeviceTiles, ExtractIsTheHostsToTheBit) {
@@ -143,27 +140,55 @@ TEST(DeviceTiles, ExtractOfOtherSidesIsAsGood) {
       Owing owing(world, k, normal_floats(world.size(), k), 6);
       const Extract how{.decay = 0.5f, .scale = 2.0f, .subtract = 1.0f, .k = k, .basis = basis};
       const Owing card = extract_on_card(world, owing, how);
+      const std::vector<float> all = before_choice(world, card);
       std::size_t entry = 0;
       for (std::size_t i = 0; i < world.tiles().size(); ++i) {
         const Tile& tile = world.tiles()[i];
         const std::size_t size = tile.height * tile.width;
-        const Floats before = Floats(owing.residual).subspan(tile.coefficients, size);
-        kernels::fold(tile, owing.values, how.decay, how.scale, before, basis);
-        std::vector<float> all(card.residual.begin() + tile.coefficients,
-                               card.residual.begin() + tile.coefficients + size);
-        std::vector<std::uint16_t> positions;
-        for (std::size_t pick = 0; pick < card.chosen.counts[i]; ++pick, ++entry) {
-          positions.push_back(card.chosen.positions[entry]);
-          EXPECT_EQ(all.at(positions.back()), 0.0f);
-          all.at(positions.back()) = card.chosen.values[entry];
+        const Floats wanted = Floats(owing.residual).subspan(tile.coefficients, size);
+        const ConstFloats made = ConstFloats(all).subspan(tile.coefficients, size);
+        kernels::fold(tile, owing.values, how.decay, how.scale, wanted, basis);
+        for (std::size_t p = 0; p < size; ++p) ASSERT_NEAR(made[p], wanted[p], 1e-5f);
+        std::vector<std::uint16_t> positions(size);
+        positions.resize(kernels::top_k(made, k, positions.data()));
+        ASSERT_EQ(card.chosen.counts[i], positions.size());
+        for (const std::uint16_t position : positions) {
+          EXPECT_EQ(card.chosen.positions[entry++], position);
+          EXPECT_EQ(card.residual[tile.coefficients + position], 0.0f);
         }
-        std::vector<std::uint16_t> wanted(size);
-        wanted.resize(kernels::top_k(all, k, wanted.data()));
-        EXPECT_EQ(positions, wanted);
-        for (std::size_t p = 0; p < size; ++p) EXPECT_NEAR(all[p], before[p], 1e-5f);
       }
     }
   }
+}
+
+TEST(DeviceTiles, ManyTilesComeOverInSeveralBatches) {
+  const World world = World().add(64 * 350, 64, 64, 64);
+  std::vector<float> few(world.size());
+  for (std::size_t i = 0; i < few.size(); i += 1009) few[i] = 1.0f + static_cast<float>(i % 5);
+  Owing owing(world, 4096, few, 1);
+  std::fill(owing.residual.begin(), owing.residual.end(), 0.0f);
+  expect_twins(world, owing, {.k = 4096, .basis = Basis::none});
+}
+
+// The basis tables are brought to each device once, whoever comes first.
+TEST(DeviceTiles, SeveralThreadsAndDevicesDoTheSame) {
+  const World world = divisor_world();
+  const SaidOfAll said = said_of(world, 40, 3);
+  const std::vector<float> before = parameters(world);
+  std::vector<float> host = before;
+  const Along how{.keep = 0.9f, .rate = 0.1f, .basis = Basis::hadamard};
+  kernels::step_along(world.tiles(), said.votes(), how, 0, host);
+  std::vector<std::vector<float>> cards(4);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      FloatBuffer there(before, Device::cuda(i % cuda_devices()));
+      kernels::step_along(world.tiles(), said.votes(), how, 0, there);
+      cards[i] = to_host(there);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::vector<float>& card : cards) EXPECT_EQ(bits_of(card), bits_of(host));
 }
 
 TEST(DeviceTiles, WhatWasSaidIsGivenBackExactly) {
@@ -201,167 +226,6 @@ TEST(DeviceTiles, PlacesOutsideTheTileAreLeftOut) {
   kernels::clear(world.tiles(), owing.of(there));
   kernels::clear(world.tiles(), lists);
   EXPECT_EQ(bits_of(to_host(there)), bits_of(owing.lists));
-}
-
-// ---- what was said
-
-std::vector<float> parameters(const World& world) {
-  std::vector<float> x = normal_floats(world.size() + 11, 12);
-  for (std::size_t i = 0; i < x.size(); i += 5) x[i] = i % 2 == 0 ? -0.0f : 0.0f;
-  return x;
-}
-
-void expect_equal_steps(const World& world, const kernels::Said& said, const Along& how) {
-  std::vector<float> x = parameters(world);
-  FloatBuffer there(x, kCard);
-  kernels::step_along(world.tiles(), said, how, 0, there);
-  kernels::step_along(world.tiles(), said, how, 0, x);
-  EXPECT_EQ(bits_of(to_host(there)), bits_of(x));
-}
-
-void expect_equal_inverses(const World& world, const kernels::Said& said, Basis basis) {
-  std::vector<float> z = parameters(world);
-  FloatBuffer there(z, kCard);
-  const double on_card = kernels::inverse_said(world.tiles(), said, basis, 0, there);
-  const double on_host = kernels::inverse_said(world.tiles(), said, basis, 0, z);
-  EXPECT_EQ(std::bit_cast<std::uint64_t>(on_card), std::bit_cast<std::uint64_t>(on_host));
-  EXPECT_EQ(bits_of(to_host(there)), bits_of(z));
-}
-
-TEST(DeviceTiles, StepsAlongWhatWasSaidAreTheHostsToTheBit) {
-  for (const World& world : {padded_world(), divisor_world()}) {
-    for (const Basis basis : kBases) {
-      for (const std::size_t set : {1u, 40u, 300u}) {
-        SCOPED_TRACE(::testing::Message() << "basis " << static_cast<int>(basis) << ", " << set);
-        const SaidOfAll said = said_of(world, set, 20 + set);
-        for (const bool sign : {true, false}) {
-          const Along how{.keep = 0.9f, .rate = 0.01f, .sign = sign, .basis = basis};
-          expect_equal_steps(world, said.votes(), how);
-          expect_equal_steps(world, said.floats(), how);
-        }
-        expect_equal_inverses(world, said.votes(), basis);
-        expect_equal_inverses(world, said.floats(), basis);
-      }
-    }
-  }
-}
-
-// Rows that are full of whole votes reach the clamp.
-TEST(DeviceTiles, FullTilesOfWholeVotesAreTheHosts) {
-  const World world = World().add(64, 64, 64, 64).add(32, 64, 32, 64).add(64, 48, 64, 48);
-  for (const Basis basis : kBases) {
-    SaidOfAll said = said_of(world, 4096, 30);
-    for (std::size_t i = 0; i < said.weights.size(); ++i) {
-      said.weights[i] = i % 128 < 70 ? 4096 : -4096;
-    }
-    expect_equal_steps(world, said.votes(), {.keep = 1.0f, .rate = 0.1f, .basis = basis});
-    expect_equal_inverses(world, said.votes(), basis);
-    std::fill(said.weights.begin(), said.weights.end(), 4096);
-    expect_equal_inverses(world, said.votes(), basis);
-  }
-}
-
-TEST(DeviceTiles, NothingSaidStillKeeps) {
-  const World world = padded_world();
-  SaidOfAll said = said_of(world, 0, 1);
-  for (const float rate : {0.01f, 0.0f, -0.01f}) {
-    for (const bool sign : {true, false}) {
-      expect_equal_steps(world, said.votes(), {.keep = 0.5f, .rate = rate, .sign = sign});
-    }
-  }
-}
-
-// Lists begin anywhere in what was said, and a buffer may begin with a piece.
-TEST(DeviceTiles, SomeTilesFromAnOriginOn) {
-  const World world = padded_world();
-  const SaidOfAll said = said_of(world, 30, 2);
-  const Tiles some = world.tiles().some(3, 3);
-  const std::size_t origin = some.front().offset;
-  kernels::Said of_some = said.votes();
-  of_some.begin = of_some.begin.subspan(3, 4);
-  std::vector<float> x(world.size() - origin, 1.0f);
-  FloatBuffer there(x, kCard);
-  kernels::step_along(some, of_some, {.rate = 0.5f}, origin, there);
-  kernels::step_along(some, of_some, {.rate = 0.5f}, origin, x);
-  EXPECT_EQ(bits_of(to_host(there)), bits_of(x));
-}
-
-TEST(DeviceTiles, InversesAreTheSameInEveryOrderOfThreads) {
-  const World world = padded_world();
-  const SaidOfAll said = said_of(world, 50, 2);
-  for_each_order([&](const std::string& order) {
-    SCOPED_TRACE(order);
-    expect_equal_inverses(world, said.votes(), Basis::dct);
-    expect_equal_inverses(world, said.floats(), Basis::dct);
-    expect_equal_steps(world, said.floats(), {.keep = 0.9f, .rate = 0.1f});
-  });
-}
-
-// ---- what is owed
-
-struct Owed {
-  std::vector<float> z;
-  double squares = 0.0;
-};
-
-Owed owed_of(const World& world, const Owing& owing, Basis basis, Device device) {
-  const FloatBuffer residual(owing.residual, device);
-  FloatBuffer floats(owing.lists, device);
-  FloatBuffer z(world.size(), device);
-  Lists second = owing.of(floats);
-  second.first = 1;
-  const std::vector<Lists> lists{owing.of(floats), second};
-  const double squares = kernels::inverse_owed(world.tiles(), residual, lists, basis, 0, z);
-  return {to_host(z), squares};
-}
-
-// The two lists of a tile overlap in the buffer no more than their strides allow.
-Owing owing_lists(const World& world, std::size_t k) {
-  Owing owing(world, k, std::vector<float>(world.size()), 40);
-  for (std::size_t i = 0; i < world.tiles().size(); ++i) {
-    const Tile& tile = world.tiles()[i];
-    const std::size_t size = tile.height * tile.width;
-    for (const std::size_t first : {std::size_t{1}, 2 * k + 1}) {
-      float* list = owing.lists.data() + first + i * Owing::stride(k);
-      const std::size_t count = std::min(size, i % 2 == 0 ? k : k / 2);
-      const auto positions = testing_support::some_positions(size, count, 50 + i + first);
-      std::fill(list, list + 2 * k, 9.0f);
-      std::copy(positions.begin(), positions.end(), list);
-      for (std::size_t p = 0; p < count; ++p) list[k + p] = 0.5f + static_cast<float>(p % 7);
-      if (count < k) list[k + count] = 0.0f;
-      if (i == 1) list[0] = static_cast<float>(size);  // no place
-    }
-  }
-  return owing;
-}
-
-TEST(DeviceTiles, WhatIsOwedIsTheHosts) {
-  const World world = padded_world();
-  for (const std::size_t k : {10u, 130u}) {
-    const Owing owing = owing_lists(world, k);
-    for (const Basis basis : kBases) {
-      const Owed card = owed_of(world, owing, basis, kCard);
-      const bool compared = on_avx2([&] {
-        const Owed host = owed_of(world, owing, basis, {});
-        EXPECT_EQ(bits_of(card.z), bits_of(host.z));
-        EXPECT_EQ(card.squares, host.squares);
-      });
-      if (compared) continue;
-      const Owed host = owed_of(world, owing, basis, {});  // which rounds more often, without FMA
-      for (std::size_t i = 0; i < host.z.size(); ++i) EXPECT_NEAR(card.z[i], host.z[i], 1e-4f);
-    }
-  }
-}
-
-TEST(DeviceTiles, WhatIsOwedInOtherSidesIsClose) {
-  const World world = divisor_world();
-  const Owing owing = owing_lists(world, 20);
-  for (const Basis basis : kBases) {
-    const Owed card = owed_of(world, owing, basis, kCard);
-    const Owed host = owed_of(world, owing, basis, {});
-    for (std::size_t i = 0; i < host.z.size(); ++i) EXPECT_NEAR(card.z[i], host.z[i], 2e-5f);
-    EXPECT_NEAR(card.squares / host.squares, 1.0, 1e-5);
-  }
 }
 
 }  // namespace

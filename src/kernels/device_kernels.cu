@@ -1,5 +1,4 @@
 #include "src/kernels/device_kernels.h"
-
 #include "src/kernels/flat_twins.h"
 #include "src/kernels/tile_twins.h"
 

@@ -32,11 +32,21 @@ __device__ inline float moved(float x, float z, const Along& how) {
   return __fadd_rn(kept, -(z < 0.0f ? -how.rate : up));
 }
 
+// Blocks on a multiprocessor, by the registers that they need without spilling, and loads that a
+// thread has under way before its first store.
 template <class T>
-__global__ void __launch_bounds__(kTileThreads, 9)
+[[maybe_unused]] inline constexpr int kBlocks = 8;
+template <>
+[[maybe_unused]] inline constexpr int kBlocks<float> = 10;
+template <class T>
+inline constexpr int kAtOnce = 16;
+template <>
+inline constexpr int kAtOnce<float> = 8;
+
+template <class T>
+__global__ void __launch_bounds__(kTileThreads, kBlocks<T>)
     move_along(const Tile* tiles, SaidThere<T> said, DeviceSides sides, Along how,
                std::size_t origin, float* x) {
-  constexpr int kAtOnce = 8;  // loads that are under way before the first store
   const Tile& tile = tiles[blockIdx.x];
   const int rows = valid_rows(tile, static_cast<int>(threadIdx.x));
   T sums[kSide];
@@ -44,12 +54,12 @@ __global__ void __launch_bounds__(kTileThreads, 9)
   float* at = x + (tile.offset - origin) + threadIdx.x;
   const std::size_t stride = tile.stride;
 #pragma unroll
-  for (int begin = 0; begin < kSide; begin += kAtOnce, at += kAtOnce * stride) {
-    float old[kAtOnce];
+  for (int begin = 0; begin < kSide; begin += kAtOnce<T>, at += kAtOnce<T> * stride) {
+    float old[kAtOnce<T>];
 #pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) old[i] = begin + i < rows ? at[i * stride] : 0.0f;
+    for (int i = 0; i < kAtOnce<T>; ++i) old[i] = begin + i < rows ? at[i * stride] : 0.0f;
 #pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
+    for (int i = 0; i < kAtOnce<T>; ++i) {
       if (begin + i < rows) at[i * stride] = moved(old[i], direction(sums[begin + i]), how);
     }
   }
@@ -58,7 +68,7 @@ __global__ void __launch_bounds__(kTileThreads, 9)
 // ---- z, and the sum of its squares
 
 // A sum of integers has no order.
-__global__ void __launch_bounds__(kTileThreads, 9)
+__global__ void __launch_bounds__(kTileThreads, kBlocks<std::int32_t>)
     amplitudes(const Tile* tiles, SaidThere<std::int32_t> said, DeviceSides sides, Basis basis,
                std::size_t origin, float* z, unsigned long long* squares) {
   __shared__ unsigned long long of_warps[2];
@@ -81,7 +91,7 @@ __global__ void __launch_bounds__(kTileThreads, 9)
   if (threadIdx.x == 0) squares[blockIdx.x] = of_warps[0] + of_warps[1];
 }
 
-__global__ void __launch_bounds__(kTileThreads, 9)
+__global__ void __launch_bounds__(kTileThreads, 8)
     inverse_values(const Tile* tiles, SaidThere<float> said, DeviceSides sides, Basis basis,
                    std::size_t origin, float* z, double* squares) {
   __shared__ float tile[kTileFloats];

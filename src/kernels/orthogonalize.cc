@@ -12,7 +12,7 @@
 #include <new>
 
 #include "src/kernels/combine-inl.h"
-#include "src/kernels/device_kernels.h"
+#include "src/kernels/dispatch.h"
 #include "src/kernels/product-inl.h"
 #include "src/kernels/transpose-inl.h"
 #include "thinwire/error.h"
@@ -187,7 +187,9 @@ void for_each_part(std::size_t rows, std::size_t columns, float* matrix, Panels&
 
 void orthogonalize(std::size_t rows, std::size_t cols, Floats matrix, int iterations) {
   TW_CHECK(matrix.size() == rows * cols);
-  if (!matrix.on_host()) return device_kernels()->orthogonalize(rows, cols, matrix, iterations);
+  if (const DeviceKernels* twins = twins_for(matrix)) {
+    return twins->orthogonalize(rows, cols, matrix, iterations);
+  }
   const auto norm = static_cast<float>(std::sqrt(sum_squares(matrix)) + 1e-7);
   const bool tall = rows > cols;
   NewtonSchulz state(std::min(rows, cols), std::max(rows, cols));

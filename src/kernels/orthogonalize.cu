@@ -4,10 +4,10 @@
 #include <cmath>
 #include <cstddef>
 #include <utility>
-#include <vector>
 
 #include "src/device/array.h"
 #include "src/device/launch.cuh"
+#include "src/kernels/flat_twins.h"
 #include "src/kernels/tile_twins.h"
 #include "thinwire/error.h"
 
@@ -128,45 +128,10 @@ __global__ void __launch_bounds__(256)
   for (std::size_t i = first; i < count; i += step) out[i] = x[i] / divisor;
 }
 
-// sum_squares of kernels.h: eight threads add, all others bring what is added next.
-constexpr int kChunk = 2048;
-__global__ void __launch_bounds__(kThreads)
-    add_squares(std::size_t count, const float* x, double* result) {
-  __shared__ float chunks[2][kChunk];
-  __shared__ double parts[8];
-  const int t = static_cast<int>(threadIdx.x);
-  double sum = 0.0;
-  const std::size_t chunks_count = (count + kChunk - 1) / kChunk;
-  for (std::size_t chunk = 0; chunk <= chunks_count; ++chunk) {
-    if (t >= 32 && chunk < chunks_count) {
-      for (int i = t - 32; i < kChunk; i += kThreads - 32) {
-        const std::size_t at = chunk * kChunk + i;
-        chunks[chunk % 2][i] = at < count ? x[at] : 0.0f;
-      }
-    }
-    if (t < 8 && chunk > 0) {
-      const float* added = chunks[(chunk - 1) % 2];
-#pragma unroll 16
-      for (int i = t; i < kChunk; i += 8) {
-        const double wide = added[i];
-        sum += wide * wide;
-      }
-    }
-    __syncthreads();
-  }
-  if (t < 8) parts[t] = sum;
-  __syncthreads();
-  if (t != 0) return;
-  *result = ((parts[0] + parts[1]) + (parts[2] + parts[3])) +
-            ((parts[4] + parts[5]) + (parts[6] + parts[7]));
-}
-
 double norm_of(ConstFloats matrix) {
-  const device::Array<double> sum(matrix.device(), 1);
-  device::launch(matrix.device().index(), add_squares, {1, kThreads}, matrix.size(), matrix.data(),
-                 sum.get());
+  const ShardRange all{0, matrix.size()};
   double squares = 0.0;
-  sum.download({&squares, 1});
+  twins::sum_squares(matrix, {&all, 1}, {&squares, 1});
   return std::sqrt(squares);
 }
 

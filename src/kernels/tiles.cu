@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "src/device/array.h"
@@ -16,7 +17,7 @@ namespace thinwire::kernels {
 namespace {
 
 // What is chosen of so many tiles at a time waits on the device, k places a tile.
-constexpr std::size_t kWaitingBytes = std::size_t{64} << 20;
+constexpr std::size_t kWaitingBytes = std::size_t{8} << 20;
 
 Factors forward_factors() {
   const Side& whole = side(Basis::dct, kSideMax);
@@ -41,17 +42,35 @@ void launch_other(Device device, unsigned blocks, Basis basis, const Task& task)
                  basis, task);
 }
 
+// What is chosen of some tiles, in one piece on its way to the host: k values a tile, then k places
+// a tile, then how many of them there are.
+struct Waiting {
+  std::size_t tiles;
+  std::size_t k;
+
+  std::size_t positions() const { return tiles * k * sizeof(float); }
+  std::size_t counts() const { return positions() + tiles * k * sizeof(std::uint16_t); }
+  std::size_t bytes() const { return counts() + tiles * sizeof(std::uint16_t); }
+};
+
+template <class T>
+void append(const std::byte* from, std::size_t count, std::vector<T>& to) {
+  if (count == 0) return;
+  const std::size_t before = to.size();
+  to.resize(before + count);
+  std::memcpy(to.data() + before, from, count * sizeof(T));
+}
+
 // On the device every tile has k places, here none but those it needs.
-void append(const std::vector<std::uint16_t>& counts, std::size_t k,
-            const std::vector<std::uint16_t>& positions, const std::vector<float>& values,
-            Chosen& chosen) {
-  chosen.counts.insert(chosen.counts.end(), counts.begin(), counts.end());
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    const auto begin = static_cast<std::ptrdiff_t>(i * k);
-    const std::ptrdiff_t end = begin + counts[i];
-    chosen.positions.insert(chosen.positions.end(), positions.begin() + begin,
-                            positions.begin() + end);
-    chosen.values.insert(chosen.values.end(), values.begin() + begin, values.begin() + end);
+void append(const Waiting& waiting, const std::byte* from, Chosen& chosen) {
+  const std::size_t first = chosen.counts.size();
+  append(from + waiting.counts(), waiting.tiles, chosen.counts);
+  for (std::size_t i = 0; i < waiting.tiles; ++i) {
+    const std::size_t count = chosen.counts[first + i];
+    const std::byte* values = from + i * waiting.k * sizeof(float);
+    const std::byte* positions = from + waiting.positions() + i * waiting.k * sizeof(std::uint16_t);
+    append(positions, count, chosen.positions);
+    append(values, count, chosen.values);
   }
 }
 
@@ -59,22 +78,17 @@ void extract_some(Tiles tiles, const Sizes& sizes, Basis basis, Task task, Devic
                   Chosen& chosen) {
   const unsigned blocks = blocks_for(tiles);
   const TilesThere there(tiles, device);
-  const device::Array<std::uint16_t> counts(device, tiles.size());
-  const device::Array<std::uint16_t> positions(device, tiles.size() * task.k);
-  const device::Array<float> values(device, tiles.size() * task.k);
+  const Waiting waiting{tiles.size(), task.k};
+  const device::Array<std::byte> memory(device, waiting.bytes());
   task.tiles = there.get();
-  task.counts = counts.get();
-  task.positions = positions.get();
-  task.chosen = values.get();
+  task.chosen = reinterpret_cast<float*>(memory.get());
+  task.positions = reinterpret_cast<std::uint16_t*>(memory.get() + waiting.positions());
+  task.counts = reinterpret_cast<std::uint16_t*>(memory.get() + waiting.counts());
   if (sizes.full) launch_full(device, blocks, basis, task);
   if (sizes.other) launch_other(device, blocks, basis, task);
-  std::vector<std::uint16_t> counts_here(counts.size());
-  std::vector<std::uint16_t> positions_here(positions.size());
-  std::vector<float> values_here(values.size());
-  counts.download(counts_here);
-  positions.download(positions_here);
-  values.download(values_here);
-  append(counts_here, task.k, positions_here, values_here, chosen);
+  std::vector<std::byte> here(waiting.bytes());
+  memory.download(here);
+  append(waiting, here.data(), chosen);
 }
 
 // A block a tile, a thread an entry.

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <random>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/targets.h"
@@ -88,17 +90,37 @@ inline SaidOfAll said_of(const World& world, std::size_t set, unsigned seed) {
   return said;
 }
 
-// Does body once with the host's AVX2, the target whose fast transforms the device's follow to the
-// bit; false where the processor has none.
-template <class Body>
-bool on_avx2(const Body& body) {
-  bool done = false;
-  for_each_target([&](const std::string& name) {
-    if (name != "AVX2") return;
-    body();
-    done = true;
-  });
-  return done;
+// Parameters, zeros of both signs among them.
+inline std::vector<float> parameters(const World& world) {
+  std::vector<float> x = normal_floats(world.size() + 11, 12);
+  for (std::size_t i = 0; i < x.size(); i += 5) x[i] = i % 2 == 0 ? -0.0f : 0.0f;
+  return x;
+}
+
+// What extract reads and writes, in the same state on both devices.
+struct Owing {
+  Owing(const World& world, std::size_t list_k, std::vector<float> given, unsigned seed)
+      : values(std::move(given)),
+        residual(normal_floats(world.coefficients(), seed)),
+        lists(world.tiles().size() * stride(list_k), -7.0f),
+        k(list_k) {}
+  static std::size_t stride(std::size_t k) { return 4 * k + 3; }
+  kernels::Lists of(Floats floats) const {
+    return {.floats = floats, .first = 2 * k + 1, .stride = stride(k), .k = k};
+  }
+
+  std::vector<float> values;
+  std::vector<float> residual;
+  std::vector<float> lists;
+  std::size_t k;
+  kernels::Chosen chosen;
+};
+
+// Has that target of the host fused multiply-add, as AVX2 has? Then its fast transforms round as
+// the device's do, and must have their bits; without, as with SSE4, each product is rounded once
+// more.
+inline bool fuses(const std::string& target) {
+  return !target.starts_with("SS") && target != "EMU128" && target != "SCALAR";
 }
 
 }  // namespace thinwire::testing_support
