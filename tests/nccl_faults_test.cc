@@ -111,6 +111,16 @@ TEST_P(NcclFaults, AnErrorAfterTheCallIsNotMissed) {
   }
 }
 
+TEST_P(NcclFaults, AnErrorOfTheLastOperationIsHeardInIt) {
+  NcclRanks ranks(setting(2, {.rank = 1, .state = NcclResult::system}, processes()));
+  ASSERT_EQ(ranks.connect(), all_say(2, ""));
+  const Words said = ranks.play([&](int rank) {
+    std::vector<float> data(8);
+    ranks.near(rank).broadcast(data, 0);
+  });
+  EXPECT_TRUE(has(said[1], "near: rank 1 failed in broadcast: system error")) << said[1];
+}
+
 TEST_P(NcclFaults, ACallThatFailsAtOnceIsHeard) {
   NcclRanks ranks(setting(3, {.rank = 2, .answers = NcclResult::system}, processes()));
   ASSERT_EQ(ranks.connect(), all_say(3, ""));
@@ -227,6 +237,18 @@ TEST_P(NcclFaults, AnArgumentThatIsRefusedChangesNothing) {
     EXPECT_EQ(average(ranks, 2), all_say(2, ""));
     EXPECT_EQ(ranks.library().count("abort"), 0);
   }
+}
+
+TEST_P(NcclFaults, WhoWasRefusedIsNotTakenForInsideNccl) {
+  NcclRanks ranks(setting(2, {.rank = 0, .answers = NcclResult::invalid_argument}, processes()));
+  ASSERT_EQ(ranks.connect(), all_say(2, ""));
+  const Words said = ranks.play([&](int rank) {
+    std::vector<float> data(8);
+    ranks.near(rank).broadcast(data, 1);
+  });
+  EXPECT_TRUE(has(said[0], "NCCL refuses broadcast")) << said[0];
+  EXPECT_TRUE(has(said[1], "near: broadcast was not done")) << said[1];
+  EXPECT_FALSE(has(said[1], "could not be stopped")) << said[1];
 }
 
 TEST_P(NcclFaults, RanksInDifferentOperationsAreTold) {

@@ -7,7 +7,9 @@
 #include <bit>
 #include <cmath>
 
+#include "optimizers/distro.h"
 #include "tests/support/nccl_ranks.h"
+#include "tests/support/site_run.h"
 #include "tests/support/transport_suite.h"
 
 namespace thinwire::test {
@@ -110,6 +112,29 @@ TEST(Nccl, EveryBitArrives) {
         EXPECT_EQ(std::bit_cast<std::uint32_t>(heard[3 * from + 2]), 0x80000000u);
       }
     });
+  }
+}
+
+// Three ranks, whose units are gathered and reduced by a thread beside the one that computes.
+TEST(Nccl, ASiteTrainsToTheBitsOfLoopback) {
+  for (const NearType type : {NearType::fp32, NearType::bf16}) {
+    SiteRunOptions run;
+    run.world = {.sites = 1, .ranks = 3, .deadline = milliseconds(20'000)};
+    run.steps = 5;
+    run.inside.gather = run.inside.reduce = type;
+    run.optimizer = [] { return std::make_unique<Demo>(thinwire::distro(1)); };
+    run.model = [](int, int rank) { return std::make_unique<ToyModel>(ToyOptions{.site = rank}); };
+    const std::uint64_t expected = run_sites(run)[0].hash;
+    for (const bool is_staged : {false, true}) {
+      const auto library = std::make_shared<FakeLibrary>();
+      NcclClique clique(3, library->process());
+      run.near = [&](Collective& control, int) {
+        return std::make_unique<NcclNear>(clique, control, of({}, is_staged, 2000));
+      };
+      for (const RankOutcome& rank : run_sites(run)) EXPECT_EQ(rank.hash, expected);
+      EXPECT_EQ(library->count("destroy"), 3);
+      EXPECT_EQ(library->misuses(), 0);
+    }
   }
 }
 

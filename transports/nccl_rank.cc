@@ -190,6 +190,9 @@ NcclNear::~NcclNear() = default;
 void NcclNear::rebuild() { rank_->rebuild(); }
 int NcclNear::rank() const { return rank_->rank(); }
 int NcclNear::size() const { return rank_->size(); }
+bool NcclNear::carries(Device device) const {
+  return device.is_host() || device == rank_->device();
+}
 void NcclNear::reduce_scatter_mean(ConstFloats whole, Floats mine, Cuts cuts) {
   rank_->reduce_scatter_mean(whole, mine, cuts);
 }

@@ -76,6 +76,7 @@ class NcclRank {
 
   int rank() const { return control_.rank(); }
   int size() const { return control_.size(); }
+  Device device() const { return options_.device; }
   void rebuild();
   void reduce_scatter_mean(ConstFloats whole, Floats mine, Cuts cuts);
   void all_gather(ConstFloats mine, Floats whole, Cuts cuts);
