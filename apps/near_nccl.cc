@@ -28,6 +28,9 @@ void check_nccl(const NearCommand& command, const std::optional<RankPlace>& plac
     throw UsageError("--near nccl needs a CUDA device for each rank, or take another --near: " +
                      cuda_problem());
   }
+  if (!options.device.cuda) {
+    throw UsageError("--near nccl is between devices; give --device cuda, or another --near");
+  }
   try {
     NcclClique(1);
   } catch (const UsageError& error) {
@@ -41,22 +44,26 @@ void check_nccl(const NearCommand& command, const std::optional<RankPlace>& plac
                   sites_here, options.ranks, wanted, cuda_devices()));
 }
 
-NcclOptions nccl_options(const NearCommand& command, const RankPlace& place, int site,
+NcclOptions nccl_options(const NearCommand& command, Device device, int site,
                          double connect_timeout_s) {
-  NcclOptions options = options_for(command, site, Device::cuda(place.local_rank % cuda_devices()));
+  NcclOptions options = options_for(command, site, device);
   options.connect_timeout = milliseconds_of("--connect-timeout", connect_timeout_s);
   return options;
 }
 
-NcclThreads::NcclThreads(const NearCommand& command, int sites, int ranks)
-    : command_(command), ranks_(ranks), nears_(static_cast<std::size_t>(sites) * ranks) {
+NcclThreads::NcclThreads(const NearCommand& command, const DeviceChoice& devices, int sites,
+                         int ranks)
+    : command_(command),
+      devices_(devices),
+      ranks_(ranks),
+      nears_(static_cast<std::size_t>(sites) * ranks) {
   for (int site = 0; site < sites; ++site) cliques_.push_back(std::make_unique<NcclClique>(ranks));
 }
 
 void NcclThreads::connect(int site, int rank, Collective& control) {
   const std::size_t at = index(site, rank);
-  nears_[at] = std::make_unique<NcclNear>(
-      *cliques_[site], control, options_for(command_, site, Device::cuda(static_cast<int>(at))));
+  nears_[at] = std::make_unique<NcclNear>(*cliques_[site], control,
+                                          options_for(command_, site, devices_.of(at)));
 }
 
 void NcclThreads::fail(const std::string& why) {

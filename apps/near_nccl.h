@@ -19,15 +19,15 @@ inline bool wants_nccl(const NearCommand& command) { return command.near == "ncc
 void check_nccl(const NearCommand& command, const std::optional<RankPlace>& place,
                 const RunOptions& options, int sites_here);
 
-// Of a rank that is a process: the device with its number on this machine.
-NcclOptions nccl_options(const NearCommand& command, const RankPlace& place, int site,
+// Of a rank that is a process.
+NcclOptions nccl_options(const NearCommand& command, Device device, int site,
                          double connect_timeout_s);
 
 // Ranks that are threads, each with a device of its own: those of all sites, in their order. Any
 // thread may ask for a rank's near link, the rank itself connects it.
 class NcclThreads {
  public:
-  NcclThreads(const NearCommand& command, int sites, int ranks);
+  NcclThreads(const NearCommand& command, const DeviceChoice& devices, int sites, int ranks);
 
   // In that rank's thread, all ranks of the site at the same time.
   void connect(int site, int rank, Collective& control);
@@ -40,6 +40,7 @@ class NcclThreads {
   }
 
   const NearCommand command_;
+  const DeviceChoice devices_;
   const int ranks_;
   std::vector<std::unique_ptr<NcclClique>> cliques_;  // by site
   std::vector<std::unique_ptr<NcclNear>> nears_;

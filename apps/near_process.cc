@@ -106,7 +106,9 @@ void fit_to_place(FlatConfig& config, const NearCommand& command, const RankPlac
 NearProcess::NearProcess(const NearCommand& command, const RankPlace& place,
                          const RunOptions& options, double connect_timeout_s,
                          const std::string& agreed)
-    : world_(options_of(command, place, connect_timeout_s, agreed)), ranks_(options.ranks) {
+    : world_(options_of(command, place, connect_timeout_s, agreed)),
+      ranks_(options.ranks),
+      local_rank_(place.local_rank) {
   all_ = world_.group("all", every(0, 1, place.size));
   near_ = world_.group(fmt::format("site-{}", site()), every(site() * ranks_, 1, ranks_));
   const int sites = place.size / ranks_;  // that are here
@@ -118,7 +120,8 @@ NearProcess::NearProcess(const NearCommand& command, const RankPlace& place,
     through_ = world_.group("hub", every(0, 1, place.size), deadline);
   }
   if (wants_nccl(command)) {
-    const NcclOptions nccl = nccl_options(command, place, site(), connect_timeout_s);
+    const Device device = options.device.of(static_cast<std::size_t>(local_rank_));
+    const NcclOptions nccl = nccl_options(command, device, site(), connect_timeout_s);
     control_ = world_.group(fmt::format("nccl-{}", site()), every(site() * ranks_, 1, ranks_),
                             std::min<std::chrono::milliseconds>(nccl.deadline, kControlMost));
     clique_ = std::make_unique<NcclClique>(1);

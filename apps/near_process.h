@@ -32,6 +32,7 @@ class NearProcess {
   bool first() const { return world_.rank() == 0; }  // the one that reports
   int site() const { return relay_ ? relay_->site() : world_.rank() / ranks_; }
   int rank() const { return world_.rank() % ranks_; }  // in its site
+  int local_rank() const { return local_rank_; }       // on its machine
 
   Collective& near() { return nccl_ ? static_cast<Collective&>(*nccl_) : *near_; }
   // Between the ranks with this number at all sites: over Gloo, or through the hub.
@@ -57,6 +58,7 @@ class NearProcess {
  private:
   GlooWorld world_;
   int ranks_;  // of a site
+  int local_rank_;
   std::unique_ptr<Collective> all_;
   std::unique_ptr<Collective> near_;
   std::unique_ptr<Collective> far_;

@@ -63,7 +63,7 @@ class Run {
     losses_.assign(eval_steps_.size(), std::vector<double>(groups_));
     for (RankResult& rank : ranks_) rank.bytes_up.assign(eval_steps_.size(), -1.0);
     if (job_.nccl != nullptr && job_.process == nullptr) {
-      nccl_ = std::make_unique<NcclThreads>(*job_.nccl, sites_, options_.ranks);
+      nccl_ = std::make_unique<NcclThreads>(*job_.nccl, options_.device, sites_, options_.ranks);
     }
   }
 
@@ -102,8 +102,9 @@ class Run {
     return nccl_ ? nccl_->near(site, rank) : world_.near(site, rank);
   }
 
-  // Of the ranks on this machine, as far as is known.
+  // Of the ranks on this machine.
   std::size_t number_here(int site, int rank) const {
+    if (job_.process != nullptr) return static_cast<std::size_t>(job_.process->local_rank());
     return static_cast<std::size_t>(site * options_.ranks + rank);
   }
 

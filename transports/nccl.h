@@ -83,7 +83,7 @@ class NcclNear final : public Collective {
   int rank() const override;
   int size() const override;
   // May floats lie there without a detour? The host's may too.
-  bool carries(Device device) const;
+  bool carries(Device device) const override;
   void reduce_scatter_mean(ConstFloats whole, Floats mine, Cuts cuts) override;
   void all_gather(ConstFloats mine, Floats whole, Cuts cuts) override;
   void all_reduce_mean(Floats whole) override;
