@@ -103,6 +103,17 @@ std::string table_of(const std::vector<Kernel>& kernels) {
   return table.str();
 }
 
+// The lines of one text that another lacks.
+std::string only_in(const std::string& text, const std::string& other) {
+  std::istringstream lines(text);
+  std::string found;
+  std::string line;
+  while (std::getline(lines, line)) {
+    if (("\n" + other).find("\n" + line + "\n") == other.npos) found += line + "\n";
+  }
+  return found;
+}
+
 std::string read(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -130,7 +141,9 @@ TEST(GpuRegisters, AreThoseThatAreWrittenDown) {
       std::string(THINWIRE_CUDA_ARCHITECTURES) != "80-real 90") {
     GTEST_SKIP() << "the table is of another compiler, or of other architectures: " << first;
   }
-  EXPECT_EQ(now, written) << "if that is meant: cp " << found << " " << kept;
+  EXPECT_EQ(only_in(now, written), "") << "is new;\n"
+                                       << only_in(written, now) << "was written down;\n"
+                                       << "if that is meant: cp " << found << " " << kept;
 }
 
 TEST(GpuRegisters, ReportsAreRead) {

@@ -16,6 +16,7 @@ class Arena {
   // Until as many close() as open() were called, everybody may use the memory.
   void open();
   void close();
+  bool is_open() const { return open_ > 0; }
 
  private:
   void allow(bool all);

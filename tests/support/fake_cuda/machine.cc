@@ -74,7 +74,16 @@ cudaError_t answer(State& all) {
     all.lost = true;
     drop_work(all);
   }
-  return all.lost ? cudaErrorLaunchFailure : cudaSuccess;
+  return loss(all);
+}
+
+// Who hears of it may end what running work writes to: a device that is lost has stopped.
+cudaError_t loss(State& all) {
+  if (!all.lost) return cudaSuccess;
+  std::unique_lock<std::mutex> callers(all.mutex, std::adopt_lock);
+  all.moved.wait(callers, [&] { return !all.arena.is_open(); });
+  callers.release();
+  return cudaErrorLaunchFailure;
 }
 
 cudaError_t remember(cudaError_t error) {
@@ -155,7 +164,8 @@ const char* cudaGetErrorString(cudaError_t error) {
 // A device that is lost says so for ever.
 cudaError_t cudaGetLastError() {
   const Lock lock(state().mutex);
-  const cudaError_t error = state().lost ? cudaErrorLaunchFailure : last_error;
+  const cudaError_t lost = loss(state());
+  const cudaError_t error = lost != cudaSuccess ? lost : last_error;
   last_error = cudaSuccess;
   return error;
 }

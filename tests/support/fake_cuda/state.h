@@ -59,6 +59,8 @@ State& state();
 // Counts a call. What the machine answers to it before it even looks at the arguments; the caller
 // holds the mutex.
 cudaError_t answer(State& all);
+// The error of lost devices, once nothing runs on them any more.
+cudaError_t loss(State& all);
 // Keeps an error for cudaGetLastError.
 cudaError_t remember(cudaError_t error);
 

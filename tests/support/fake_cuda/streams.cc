@@ -163,7 +163,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   if (!stream) return remember(cudaErrorInvalidResourceHandle);
   run_all(stream);
   const Lock lock(state().mutex);
-  return state().lost ? remember(cudaErrorLaunchFailure) : cudaSuccess;
+  return remember(loss(state()));
 }
 
 // Does a third of what waits, so that who asks again and again comes to an end.
@@ -227,7 +227,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   lock.unlock();
   if (point.stream) run_until(point.stream, point.end);
   lock.lock();
-  return state().lost ? remember(cudaErrorLaunchFailure) : cudaSuccess;
+  return remember(loss(state()));
 }
 
 // As cudaStreamQuery: a piece of the work at each call.
