@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -286,6 +287,19 @@ TEST(DeviceGpt, GivesTheSameBitsWhenItIsAskedAgain) {
   model.held_out_loss(units, 0, 3);
   EXPECT_EQ(model.loss_and_grad(units, {.index = 1}), loss);
   EXPECT_EQ(units.whole_gradient(), gradient);
+}
+
+TEST(DeviceGpt, MayBeMadeByOneThreadAndUsedByAnother) {
+  Gpt model(little(), words(), {.global_batch = 3});
+  std::vector<float> first, second;
+  const auto train = [&](std::vector<float>& gradient) {
+    DeviceUnits units(model, kDevice);
+    model.loss_and_grad(units, {.index = 1});
+    gradient = units.whole_gradient();
+  };
+  std::thread([&] { train(first); }).join();
+  train(second);
+  EXPECT_EQ(first, second);
 }
 
 TEST(DeviceGpt, TakesOneUnitAtATimeAndEachGradientOnce) {
