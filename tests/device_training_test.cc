@@ -140,6 +140,7 @@ TEST(DeviceRun, ThoseThatSaySoWorkThereAndTheOthersOnTheHost) {
 
 // What was lost on one rank ends the others too, at any moment, and nothing stays allocated.
 TEST(DeviceRun, ALostDeviceEndsAllRanksWithWhatToDo) {
+  static_cast<void>(cuda_devices());
   const SiteRunOptions run = on_devices(run_of({"mural"}, 2, 2), [](int) { return true; });
   const std::size_t before = fake_cuda::bytes_in_use(0);
   for (const std::uint64_t calls : {0, 30, 77, 400, 1000, 1900}) {

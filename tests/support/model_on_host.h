@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <exception>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -15,6 +16,10 @@ namespace thinwire::test {
 
 class UnitsOnHost final : public Units {
  public:
+  // The end of a lease may not throw; what failed there is thrown here.
+  void rethrow() const {
+    if (failure_) std::rethrow_exception(failure_);
+  }
   explicit UnitsOnHost(Units& there) : there_(there), held_(there.layout().units()) {}
   const Layout& layout() const override { return there_.layout(); }
 
@@ -35,11 +40,15 @@ class UnitsOnHost final : public Units {
   }
   void end_gradient(int unit) noexcept override {
     Held& held = held_[unit];
-    for_each_place(unit, [&](const Place& place) {
-      if (place.trainable) {
-        copy(ConstFloats(held.gradient).subspan(place.offset, place.size), held.lease->at(place));
-      }
-    });
+    try {
+      for_each_place(unit, [&](const Place& place) {
+        if (place.trainable) {
+          copy(ConstFloats(held.gradient).subspan(place.offset, place.size), held.lease->at(place));
+        }
+      });
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
     held.lease.reset();
   }
 
@@ -75,6 +84,7 @@ class UnitsOnHost final : public Units {
 
   Units& there_;
   std::vector<Held> held_;
+  std::exception_ptr failure_;
 };
 
 class ModelOnHost final : public Model {
@@ -86,7 +96,9 @@ class ModelOnHost final : public Model {
   }
   float loss_and_grad(Units& units, const Step& step) override {
     UnitsOnHost here(units);
-    return model_->loss_and_grad(here, step);
+    const float loss = model_->loss_and_grad(here, step);
+    here.rethrow();
+    return loss;
   }
 
  private:
