@@ -74,6 +74,7 @@ void UnitStore::throw_kept() {
 
 void UnitStore::begin_step() {
   queue_.settle();  // of a step that broke off
+  reduced_ = reducing_ = 0;
   throw_kept();
   in_step_ = true;
   for (Unit& unit : units_) release(unit);  // the parameters have moved
@@ -165,8 +166,10 @@ Units::Buffers<Floats> UnitStore::take_gradient(int declared) {
     if (own) {
       zero(grad_part(index));
     } else {
-      // One gradient at a time is on its way: memory stays within two units.
-      timeline_.in(Phase::reduce, [this] { queue_.wait(reducing_); });
+      // One gradient at a time is on its way: memory stays within two units. A device computes what
+      // it was handed over before, so that there two are on their way, or it would have to wait.
+      const NearQueue::Ticket done = device_.is_host() ? reducing_ : reduced_;
+      timeline_.in(Phase::reduce, [&] { queue_.wait(done); });
       const std::size_t size = shard_.layout().unit_size(index);
       if (unit.gradient.size() == size) {
         zero(unit.gradient);
@@ -225,6 +228,7 @@ void UnitStore::add_up(int index) {
 
 void UnitStore::start_reduce(int index) {
   const Floats part = grad_part(index);
+  reduced_ = reducing_;
   reducing_ = queue_.push([this, index, part] {
     const double begin_s = wall_s();
     Unit& unit = units_[index];

@@ -86,7 +86,8 @@ class UnitStore final : public Units {
   UnitOrder order_;
   bool in_step_ = false;
   int micro_ = 0;
-  NearQueue::Ticket reducing_ = 0;  // the last reduction
+  NearQueue::Ticket reducing_ = 0;  // the last reduction,
+  NearQueue::Ticket reduced_ = 0;   // and the one before it
   std::exception_ptr kept_;
   NearQueue queue_;  // the last member: its thread works on the others
 };

@@ -80,6 +80,7 @@ TEST(ANcclLibrary, IsMappedByNobodyWhoDoesNotAskForIt) {
   ASSERT_NE(needed.find("libc.so"), needed.npos) << "readelf read nothing from " THINWIRE_PROGRAM;
   EXPECT_EQ(needed.find("libnccl"), needed.npos) << needed;
   EXPECT_EQ(needed.find("libcuda"), needed.npos) << needed;
+  EXPECT_EQ(needed.find("libcublas"), needed.npos) << needed;
 }
 
 TEST(NcclLibrary, AnswersWhenItIsAskedFor) {
