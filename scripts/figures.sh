@@ -57,6 +57,10 @@ nightly_to_muon      | <= 0.3  | nats/byte     | mural minus tuned muon, the sam
 local_bytes          | <= 5    | %             | bytes of streaming_diloco and sparseloco off the formula, the worse
 plugin_median        | <= 120  | lines         | of a method's own files, the median
 plugin_smallest      | <= 40   | lines         | the same, the smallest
+device_bits          | <= 0    | failing tests | kernels, methods and whole runs on an emulated device against those on the host, to the bit
+device_traffic       | <= 12   | bytes         | that extract reads and writes of values and residual, a parameter, counted in its source
+without_toolkit      | <= 0    | failing tests | of all, in a build without the CUDA Toolkit
+without_driver       | <= 0    | failing tests | of all, in a build with the CUDA Toolkit where there is no driver
 build_time           | <= 600  | s             | configuring and building release from nothing, without ccache
 test_time            | <= 600  | s             | all tests of release
 LIST
@@ -67,6 +71,10 @@ measure() {
   case $1 in
     demo_golden) failing_tests Golden ;;
     oracles) failing_tests '^Oracles' ;;
+    device_bits) failing_tests 'Device|OnADevice|InsideASite' ;;
+    device_traffic) counted_traffic ;;
+    without_toolkit) failing_tests . build/host -D THINWIRE_CUDA=OFF ;;
+    without_driver) failing_tests_without_driver ;;
     mural_to_adamw) plan_gap small mural adamw ;;
     mural_to_muon) plan_gap small mural muon ;;
     mural_delay) plan_gap small "mural delay 1" mural ;;
@@ -109,12 +117,40 @@ value = float(json.load(sys.stdin)[sys.argv[1]])
 sys.exit("not a finite number") if not math.isfinite(value) else print(repr(value))' "$key"
 }
 
-# Number of failing tests among those whose name matches; no such test is a failed measurement.
+# failing_tests PATTERN [DIR OPTION...]: how many of those whose name matches, in build/release or in a build of its
+# own; no such test is a failed measurement.
 failing_tests() {
-  local output
-  build_preset release >&2 || return
-  output=$(ctest --test-dir build/release --no-tests=error -R "$1" 2>&1) || true
+  local output pattern=$1 dir=${2:-build/release}
+  shift
+  if (($#)); then
+    shift
+    { cmake --preset release -B "$dir" "$@" && cmake --build "$dir"; } >&2 || return
+  else
+    build_preset release >&2 || return
+  fi
+  output=$(ctest --test-dir "$dir" --no-tests=error -j2 -R "$pattern" 2>&1) || true
   grep -oE '[0-9]+ tests failed out of [0-9]+' <<<"$output" | grep -oE '^[0-9]+'
+}
+
+# Where there is a driver or no toolkit it cannot be measured.
+failing_tests_without_driver() {
+  build_preset release >&2 || return
+  grep -q '^CMAKE_CUDA_COMPILER:' build/release/CMakeCache.txt || return
+  if build/release/bench/gpu_bench --rows 64 >/dev/null 2>&1; then return 1; fi
+  failing_tests .
+}
+
+# What tests/device_traffic_test.cc has counted.
+counted_traffic() {
+  local found
+  found=$(mktemp)
+  cmake --build build/release --target device_traffic_test >&2 || return
+  build/release/tests/device_traffic_test "--gtest_output=json:$found" >&2 || return
+  python3 -c '
+import json, sys
+tests = [test for suite in json.load(open(sys.argv[1]))["testsuites"] for test in suite["testsuite"]]
+print(next(test["bytes_a_parameter"] for test in tests if "bytes_a_parameter" in test))' "$found"
+  rm -f "$found"
 }
 
 # plan_gap PLAN A B: runs the experiment, or what this program has not run of it yet, and prints the mean

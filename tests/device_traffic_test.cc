@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "src/device/array.h"
@@ -136,6 +137,9 @@ TEST(DeviceTraffic, ExtractTouchesAParameterThreeTimes) {
     EXPECT_EQ(tallies.residual.written, 4 * world.size());
     EXPECT_EQ(tallies.coded.read, 0u);
     EXPECT_EQ(tallies.coded.written, tiles * (2 + 6 * k + 8 * k));
+    const std::size_t all = tallies.values.read + tallies.residual.read + tallies.residual.written;
+    RecordProperty("bytes_a_parameter",
+                   std::to_string(static_cast<double>(all) / static_cast<double>(world.size())));
   }
 }
 
