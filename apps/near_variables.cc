@@ -96,7 +96,7 @@ std::optional<RankPlace> rank_place(const NearCommand& command, const Environmen
   place.size = number_in(environment, names->size, 1, std::numeric_limits<int>::max());
   place.rank = number_in(environment, names->rank, 0, place.size - 1);
   place.local_rank = place.rank;
-  if (command.near == "nccl" && environment(names->local) != nullptr) {
+  if (environment(names->local) != nullptr) {
     place.local_rank = number_in(environment, names->local, 0, place.size - 1);
   }
   if (place.size == 1 && !asked) return std::nullopt;

@@ -64,10 +64,17 @@ class PassOnDevice final : public GptPass {
     GptDevice::Weights result{};
     for (std::size_t i : members_[unit]) {
       const ConstFloats values = lease.at(units.layout().place(i));
-      TW_CHECK(values.device() == device_);
+      check(values.device());
       result[list_[i].slot] = values.data();
     }
     return result;
+  }
+
+  void check(Device units) const {
+    if (units == device_) return;
+    throw UsageError("gpt: the model works on " + name_of(device_) + ", its units lie on " +
+                     name_of(units) +
+                     "; give GptOptions::device and TrainerOptions::device the same");
   }
 
   GptDevice::Gradient gradient(const Units& units, const Units::Gradient& lease,
@@ -76,7 +83,7 @@ class PassOnDevice final : public GptPass {
     for (std::size_t i : members_[unit]) {
       if (!list_[i].spec.trainable) continue;
       const Floats values = lease.at(units.layout().place(i));
-      TW_CHECK(values.device() == device_);
+      check(values.device());
       result[list_[i].slot] = values.data();
     }
     return result;

@@ -24,6 +24,7 @@ class AdamwRule final : public Rule {
     t.extent = StateExtent::whole;
     return {spec("m", kind), spec("v", kind), std::move(t)};
   }
+  bool on_device() const override { return true; }
   void begin(Shard& shard) const override { state(shard, "t")[0] += 1.0f; }
   void move(Shard& shard, const Piece& piece, ConstFloats g, Floats x,
             const Move& how) const override {

@@ -151,7 +151,7 @@ void Demo::step_by_rms(const Shard& shard, const Piece& piece, double squares, C
                      rms > 0.0 ? static_cast<float>(-rate / rms) : 0.0f);
 }
 
-// The gradient is used up: its floats hold what was decoded.
+// The gradient is used up: with rms its floats hold what was decoded.
 Update Demo::apply(const Step& step, Shard& shard, std::span<const Contribution> heard) {
   const Pace ours = pace(step, 1.0f - step.lr * options_.weight_decay, 1.0f);
   const SaidOfTiles said(TileVotes(heard, {.clip_to_median = options_.clip_to_median}),

@@ -17,8 +17,6 @@ class Dion2Rule final : public MatrixRule {
   Dion2Rule(float fraction, MuonRule::Options options)
       : MatrixRule(options.rest), fraction_(fraction), options_(options) {}
 
-  bool on_device() const override { return false; }  // it picks lines by hand
-
  private:
   void move_matrix(const Piece& piece, Floats m, ConstFloats g, Floats x,
                    const Move& how) const override {

@@ -17,6 +17,7 @@ class LionRule final : public Rule {
   explicit LionRule(Options options) : options_(options) {}
 
   std::vector<StateSpec> states(StateKind kind) const override { return {spec("m", kind)}; }
+  bool on_device() const override { return true; }
   void move(Shard& shard, const Piece& piece, ConstFloats g, Floats x,
             const Move& how) const override {
     kernels::lion(x, state(shard, "m", piece), g,

@@ -177,8 +177,9 @@ Update LocalSteps::apply(const Step& step, Shard& shard, std::span<const Contrib
   if (step.index >= delay) {
     Step said = step;
     said.index -= delay;
-    if (speaks(said)) {
-      on_host(shard, [&](Shard& here) { return hear(said, here, heard); });
+    // With nothing heard or handed over there is nothing to do.
+    if (speaks(said) && (!heard.empty() || handed(shard, said.index) != 0.0f)) {
+      on_host(shard, [&](Shard& here) { hear(said, here, heard); });
     }
   }
   // A site that catches up computes nothing, and is at the anchor until it does.
@@ -186,9 +187,8 @@ Update LocalSteps::apply(const Step& step, Shard& shard, std::span<const Contrib
   return {};
 }
 
-bool LocalSteps::hear(const Step& said, Shard& shard, std::span<const Contribution> heard) {
+void LocalSteps::hear(const Step& said, Shard& shard, std::span<const Contribution> heard) {
   const bool handed_over = std::exchange(handed(shard, said.index), 0.0f) != 0.0f;
-  if (heard.empty() && !handed_over) return false;
   const std::vector<std::size_t> tiles = due_tiles(shard, said.index);
   const Floats moved = heard.empty() ? Floats() : shard.grad();  // used up
   if (heard.empty()) {
@@ -200,7 +200,6 @@ bool LocalSteps::hear(const Step& said, Shard& shard, std::span<const Contributi
   }
   if (!heard.empty()) begin_outer(shard, said.index);
   for (const Piece& run : runs_of(shard, tiles)) outer_step(shard, run, moved, handed_over);
-  return true;
 }
 
 // Consecutive floats of the due tiles: whole pieces, or rows of single tiles.
@@ -264,11 +263,10 @@ void LocalSteps::take_back(const Step& said, Shard& shard, const Update& unheard
   if (!options_.feedback) return;
   on_host(shard, [&](Shard& here) {
     owe_again(here, unheard.picks);
-    if (!handed_over) return false;
+    if (!handed_over) return;
     for (const Piece& run : runs_of(here, due_tiles(here, said.index))) {
       merge(here, run, part(ConstFloats(here.params()), run));
     }
-    return true;
   });
 }
 

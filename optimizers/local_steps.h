@@ -85,7 +85,7 @@ class LocalSteps final : public Optimizer {
   void begin(Shard& shard) const;
   void begin_outer(Shard& shard, std::uint64_t said) const;
   float& handed(Shard& shard, std::uint64_t step) const;
-  bool hear(const Step& said, Shard& shard, std::span<const Contribution> heard);  // did x move?
+  void hear(const Step& said, Shard& shard, std::span<const Contribution> heard);
   void outer_step(Shard& shard, const Piece& run, Floats moved, bool handed_over) const;
   void merge(Shard& shard, const Piece& run, ConstFloats before) const;
 

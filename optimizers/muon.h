@@ -51,6 +51,8 @@ class MuonRule final : public MatrixRule {
   };
   explicit MuonRule(Options options) : MatrixRule(options.rest), options_(options) {}
 
+  bool on_device() const override { return true; }
+
  private:
   void move_matrix(const Piece& piece, Floats b, ConstFloats g, Floats x,
                    const Move& how) const override {

@@ -1,6 +1,8 @@
 // For what a method does by hand, now and then, with a shard that may lie on a device.
 #pragma once
 
+#include <type_traits>
+
 #include "thinwire/shard.h"
 
 namespace thinwire {
@@ -10,9 +12,14 @@ template <class Work>
 auto on_host(Shard& shard, const Work& work) {
   if (shard.device().is_host()) return work(shard);
   Shard here = shard.copy_on(Device());
-  auto result = work(here);
-  shard.take_values(here);
-  return result;
+  if constexpr (std::is_void_v<decltype(work(here))>) {
+    work(here);
+    shard.take_values(here);
+  } else {
+    auto result = work(here);
+    shard.take_values(here);
+    return result;
+  }
 }
 
 }  // namespace thinwire

@@ -31,7 +31,7 @@ class Rule {
 
   virtual std::vector<StateSpec> states(StateKind kind) const = 0;
   virtual bool whole_matrices() const { return false; }
-  virtual bool on_device() const { return true; }  // as in Traits
+  virtual bool on_device() const { return false; }  // as in Traits
   // Once in a step that has a gradient, before the first piece.
   virtual void begin(Shard&) const {}
   // g and x are the piece's floats, and must not overlap.

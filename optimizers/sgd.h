@@ -12,6 +12,7 @@ class SgdRule final : public Rule {
   explicit SgdRule(float momentum) : momentum_(momentum) {}
 
   std::vector<StateSpec> states(StateKind kind) const override { return {spec("momentum", kind)}; }
+  bool on_device() const override { return true; }
   void move(Shard& shard, const Piece& piece, ConstFloats g, Floats x,
             const Move& how) const override {
     const Floats m = state(shard, "momentum", piece);

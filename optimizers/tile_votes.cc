@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
+
+#include "thinwire/error.h"
 
 namespace thinwire {
 namespace {
@@ -93,6 +96,7 @@ std::span<const std::int32_t> TileVotes::vote_means(int sites) {
 }
 
 SaidOfTiles::SaidOfTiles(TileVotes votes, std::size_t tiles, int bits, int sites) {
+  begin_.reserve(tiles + 1);
   for (std::size_t i = 0; i < tiles; ++i) {
     votes.next_tile();
     positions_.insert(positions_.end(), votes.positions().begin(), votes.positions().end());
@@ -103,6 +107,7 @@ SaidOfTiles::SaidOfTiles(TileVotes votes, std::size_t tiles, int bits, int sites
       const std::span<const float> of_tile = votes.means(sites);
       values_.insert(values_.end(), of_tile.begin(), of_tile.end());
     }
+    TW_CHECK(positions_.size() < std::numeric_limits<std::uint32_t>::max());
     begin_.push_back(static_cast<std::uint32_t>(positions_.size()));
   }
 }

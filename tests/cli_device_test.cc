@@ -84,6 +84,7 @@ TEST_F(CliDevice, WithoutADeviceTheDriversAnswerIsNamed) {
   expect({"EMULATED_DRIVER=0"}, "no CUDA driver is installed (");
   expect({"EMULATED_DRIVER=12040"}, "the driver knows CUDA up to 12.4, this program needs 13.0");
   expect({"EMULATED_DEVICES=0"}, "no CUDA-capable device is detected");
+  expect({"EMULATED_CAPABILITY=75"}, "compute capability 7.x, 8.0 is needed");
   if (!cuda_problem().empty()) expect_usage_error(cuda, "--device cuda: " + cuda_problem());
   expect_usage_error(small_run("out", {"--device", "gpu"}), "must be auto, cpu, cuda or cuda:N");
   expect_usage_error(small_run("out", {"--device", "cuda:x"}), "a number from 0 on");

@@ -57,6 +57,8 @@ class FloatBuffer {
 
 // to = from, wherever they lie; sizes must be equal.
 void copy(ConstFloats from, Floats to);
+// The same from bytes of the host, which need no alignment.
+void copy_bytes(ByteView from, Floats to);
 void zero(Floats floats);
 std::vector<float> to_host(ConstFloats floats);
 
@@ -64,6 +66,8 @@ std::vector<float> to_host(ConstFloats floats);
 class Near {
  public:
   Near(ConstFloats floats, Device device);
+  Near(const Near&) = delete;
+  Near& operator=(const Near&) = delete;
   operator ConstFloats() const { return floats_; }
 
  private:

@@ -17,6 +17,8 @@ namespace thinwire::kernels {
 void scale_add(Floats y, float a, ConstFloats x, float b);
 // y *= a                                                                              [replicated]
 void scale(Floats y, float a);
+// y /= a                                                                              [replicated]
+void divide(Floats y, float a);
 // Sum of squares in double, in order of the elements, 8 interleaved partial sums      [replicated]
 double sum_squares(ConstFloats x);
 bool all_finite(ConstFloats x);
@@ -55,7 +57,7 @@ void lion(Floats x, Floats m, ConstFloats g, const LionStep& step);
 // cols + 8 min(rows, cols)^2 bytes of memory meanwhile.                               [replicated]
 void orthogonalize(std::size_t rows, std::size_t cols, Floats matrix, int iterations = 5);
 
-// ---- tiles
+// ---- tiles, on the host alone: tile_kernels.h has what works on devices too
 // -------------------------------------------------------------------------------------------
 
 // The orthonormal basis of a tile's coefficients, separable, sides 1 .. 64. Of a side of n values:

@@ -64,6 +64,7 @@ class FloatSpan : public std::span<T> {
     return {this->data() + offset, this->size() - offset, device_};
   }
   constexpr FloatSpan subspan(std::size_t offset, std::size_t count) const {
+    if (count == std::dynamic_extent) return subspan(offset);
     return {this->data() + offset, count, device_};
   }
   constexpr FloatSpan first(std::size_t count) const { return {this->data(), count, device_}; }

@@ -123,7 +123,7 @@ void reduce_unit(Collective& near, Floats whole, Floats mine, Cuts cuts, NearTyp
       kernels::scale_add(sum, 1.0f, values, 1.0f);
     }
   }
-  kernels::scale(sum, 1.0f / static_cast<float>(near.size()));
+  kernels::divide(sum, static_cast<float>(near.size()));
   if (mine.device() != device) copy(sum, mine);
 }
 

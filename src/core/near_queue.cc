@@ -27,6 +27,16 @@ NearQueue::~NearQueue() {
   }
   changed_.notify_all();
   thread_.join();
+  join_last();
+}
+
+// After a failure there may be no device to ask.
+Mark NearQueue::mark_if_any() noexcept {
+  try {
+    return Mark::here(device_);
+  } catch (...) {
+    return {};
+  }
 }
 
 NearQueue::Ticket NearQueue::push(std::function<void()> operation) {
@@ -55,6 +65,16 @@ void NearQueue::settle() noexcept {
   if (!has_thread()) return;
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return done_ >= pushed_; });
+  join_last();
+}
+
+// Memory that the operations wrote may be given back after it. A lost device has nothing to wait
+// for.
+void NearQueue::join_last() noexcept {
+  try {
+    last_.join();
+  } catch (...) {
+  }
 }
 
 void NearQueue::work() {
@@ -74,6 +94,7 @@ void NearQueue::work() {
         done = Mark::here(device_);
       } catch (...) {
         failure = std::current_exception();
+        done = mark_if_any();
       }
     }
     lock.lock();

@@ -33,11 +33,14 @@ class NearQueue {
   // executed after one.
   void wait(Ticket ticket);
   void wait_for_all() { wait(pushed_); }
-  // Until nothing is at work; failures stay for the next wait.
+  // Until nothing is at work, and what was handed over to the device comes before what this thread
+  // does next; failures stay for the next wait.
   void settle() noexcept;
 
  private:
   void work();
+  Mark mark_if_any() noexcept;
+  void join_last() noexcept;
 
   struct Entry {
     std::function<void()> operation;

@@ -33,8 +33,8 @@ Bytes pack_replica(const Shard& shard) {
   Bytes bytes;
   bytes.reserve(bytes_of(all) + 2 * sizeof(std::uint64_t));  // the trainer adds two words
   for (const Floats floats : all) {
-    const std::vector<float> values = to_host(floats);
-    const ByteView part = std::as_bytes(std::span(values));
+    const Near here(floats, Device());
+    const ByteView part = std::as_bytes(ConstFloats(here));
     bytes.insert(bytes.end(), part.begin(), part.end());
   }
   return bytes;
@@ -48,9 +48,7 @@ void unpack_replica(ByteView bytes, Shard& shard) {
                 " are expected; give all sites the same model and optimizer");
   }
   for (const Floats floats : all) {
-    std::vector<float> values(floats.size());
-    if (!floats.empty()) std::memcpy(values.data(), bytes.data(), floats.size_bytes());
-    copy(values, floats);
+    copy_bytes(bytes.first(floats.size_bytes()), floats);
     bytes = bytes.subspan(floats.size_bytes());
   }
   for (const StateSpec& spec : shard.states()) {

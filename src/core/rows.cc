@@ -61,8 +61,9 @@ std::string name_of(const Shard& shard, std::size_t row, std::size_t offset) {
   return layout.blocks()[at.block].name;
 }
 
-std::string first_change(const Shard& shard, std::size_t row, const std::vector<float>& before,
-                         ByteView after) {
+std::string first_change(const Shard& shard, std::size_t row, ConstFloats there, ByteView after) {
+  const Near here(there, Device());
+  const ConstFloats before = here;
   for (std::size_t i = 0; i < before.size(); ++i) {
     if (std::memcmp(&before[i], after.data() + i * sizeof(float), sizeof(float)) != 0)
       return name_of(shard, row, i);
@@ -118,8 +119,8 @@ Bytes pack_rows(const Shard& shard, std::span<const std::size_t> rows) {
     for (int i = 0; i < 8; ++i)
       bytes.push_back(static_cast<std::byte>(std::uint64_t{row} >> (8 * i)));
     for (const Floats part : row_parts(const_cast<Shard&>(shard), row)) {
-      const std::vector<float> values = to_host(part);
-      const ByteView view = std::as_bytes(std::span(values));
+      const Near here(part, Device());
+      const ByteView view = std::as_bytes(ConstFloats(here));
       bytes.insert(bytes.end(), view.begin(), view.end());
     }
   }
@@ -144,11 +145,9 @@ Result<std::string> unpack_rows(ByteView bytes, Shard& shard) {
   std::string first;
   for (auto& [row, values] : rows) {
     const std::vector<Floats> parts = row_parts(shard, row);
-    if (first.empty()) first = first_change(shard, row, to_host(parts[0]), values);
+    if (first.empty()) first = first_change(shard, row, parts[0], values);
     for (const Floats part : parts) {
-      std::vector<float> floats(part.size());
-      if (!part.empty()) std::memcpy(floats.data(), values.data(), part.size_bytes());
-      copy(floats, part);
+      copy_bytes(values.first(part.size_bytes()), part);
       values = values.subspan(part.size_bytes());
     }
   }

@@ -20,7 +20,7 @@ std::vector<std::uint64_t> unit_hashes(Units& units) {
     for (std::size_t i = 0; i < layout.parameters().size(); ++i) {
       const Place& place = layout.place(i);
       if (place.unit == unit)
-        hash = hash_fold(hash, hash64(ConstFloats(to_host(weights.at(place)))));
+        hash = hash_fold(hash, hash64(ConstFloats(Near(weights.at(place), Device()))));
     }
   }
   return hashes;

@@ -68,6 +68,13 @@ Floats UnitStore::grad_part(int unit) {
   return shard_.grad().subspan(shard_.unit_offset(unit), part_size(unit));
 }
 
+// Is it new, and so of zeros?
+bool UnitStore::fit(FloatBuffer& buffer, std::size_t size) const {
+  if (buffer.size() == size && buffer.device() == device_) return false;
+  buffer = FloatBuffer(size, device_);
+  return true;
+}
+
 void UnitStore::throw_kept() {
   if (kept_) std::rethrow_exception(std::exchange(kept_, nullptr));
 }
@@ -113,7 +120,7 @@ void UnitStore::start_gather(int index) {
     const double begin_s = wall_s();
     Unit& unit = units_[index];
     const std::size_t size = shard_.layout().unit_size(index);
-    if (unit.weights.size() != size) unit.weights = FloatBuffer(size, device_);
+    fit(unit.weights, size);
     if (holds_whole_) {
       copy(part, unit.weights);
       if (options_.gather == NearType::bf16) kernels::round_to_bf16(unit.weights);
@@ -149,8 +156,10 @@ void UnitStore::end_weights(int declared) noexcept {
   const int index = unit_of_[declared];
   Unit& unit = units_[index];
   if (--unit.weight_leases > 0 || !copies()) return;
-  const bool kept = in_step_ && (order_.next() == index ||
-                                 (options_.sharding != Sharding::full && !holds_whole_));
+  // What has come from the host stays on the device for the step.
+  const bool from_afar = shard_.device() != device_;
+  const bool whole = options_.sharding != Sharding::full && !holds_whole_;
+  const bool kept = in_step_ && (order_.next() == index || whole || (holds_whole_ && from_afar));
   if (!kept) release(unit);
 }
 
@@ -171,11 +180,7 @@ Units::Buffers<Floats> UnitStore::take_gradient(int declared) {
       const NearQueue::Ticket done = device_.is_host() ? reducing_ : reduced_;
       timeline_.in(Phase::reduce, [&] { queue_.wait(done); });
       const std::size_t size = shard_.layout().unit_size(index);
-      if (unit.gradient.size() == size) {
-        zero(unit.gradient);
-      } else {
-        unit.gradient = FloatBuffer(size, device_);
-      }
+      if (!fit(unit.gradient, size)) zero(unit.gradient);
     }
   }
   return {own ? grad_part(index) : unit.gradient.floats(), unit.discarded};

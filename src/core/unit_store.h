@@ -65,6 +65,7 @@ class UnitStore final : public Units {
   std::size_t part_size(int unit) const;
   Floats grad_part(int unit);
   bool copies() const { return !lends_shard_ || options_.gather != NearType::fp32; }
+  bool fit(FloatBuffer& buffer, std::size_t size) const;
   void start_gather(int unit);
   void release(Unit& unit) noexcept;
   void add_up(int unit);

@@ -35,7 +35,8 @@ void put_in_order(Device earlier, Device later) {
 // In the order of either device.
 void copy_between(ConstFloats from, Floats to) {
   put_in_order(to.device(), from.device());
-  device::copy(from.device().index(), to.data(), from.data(), from.size_bytes(), false);
+  device::copy_between(from.device().index(), from.data(), to.device().index(), to.data(),
+                       from.size_bytes());
   put_in_order(from.device(), to.device());
 }
 
@@ -119,6 +120,16 @@ void copy(ConstFloats from, Floats to) {
   } else {
     device::copy(device.index(), to.data(), from.data(), from.size_bytes(),
                  from.on_host() || to.on_host());
+  }
+}
+
+void copy_bytes(ByteView from, Floats to) {
+  TW_CHECK(from.size() == to.size_bytes());
+  if (to.empty()) return;
+  if (to.on_host()) {
+    std::memcpy(to.data(), from.data(), from.size());
+  } else {
+    device::copy(to.device().index(), to.data(), from.data(), from.size(), true);
   }
 }
 

@@ -19,6 +19,8 @@ void release_pinned(void* memory) noexcept;
 
 // One of both may be the host's memory, which may be used again when the call returns.
 void copy(int device, void* to, const void* from, std::size_t bytes, bool with_host);
+// From one device to another, in the order of the first one's stream.
+void copy_between(int from_device, const void* from, int to_device, void* to, std::size_t bytes);
 void zero(int device, void* memory, std::size_t bytes);
 
 void wait(int device);

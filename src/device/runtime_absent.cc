@@ -22,6 +22,7 @@ void release(int, void*) noexcept {}
 void* allocate_pinned(std::size_t) noexcept { return nullptr; }
 void release_pinned(void*) noexcept {}
 void copy(int, void*, const void*, std::size_t, bool) { refuse(); }
+void copy_between(int, const void*, int, void*, std::size_t) { refuse(); }
 void zero(int, void*, std::size_t) { refuse(); }
 void wait(int) { refuse(); }
 bool idle(int) { refuse(); }

@@ -10,6 +10,7 @@ namespace thinwire::device {
 namespace {
 
 constexpr int kNoSuchThing = -1;
+constexpr int kMajorLeast = 8;  // of a device's compute capability: what kernels are built for
 
 std::string version(int number) {
   return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
@@ -20,11 +21,28 @@ struct Machine {
   int devices = 0;
 };
 
+// Devices from the first on that the kernels were built for and that have pools of memory.
+Machine with_usable(Machine machine) {
+  for (int device = 0; device < machine.devices; ++device) {
+    int major = 0;
+    int pools = 0;
+    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    cudaDeviceGetAttribute(&pools, cudaDevAttrMemoryPoolsSupported, device);
+    if (major >= kMajorLeast && pools != 0) continue;
+    machine.devices = device;
+    if (device > 0) break;
+    machine.problem = "CUDA device 0 cannot be used (compute capability " + std::to_string(major) +
+                      ".x, 8.0 is needed" + (pools == 0 ? "; no memory pools" : "") +
+                      "); hide it with CUDA_VISIBLE_DEVICES, or use --device cpu";
+  }
+  return machine;
+}
+
 // The count is untouched when the call fails, hence its first value.
 Machine look() {
   Machine machine;
   const cudaError_t answer = cudaGetDeviceCount(&machine.devices);
-  if (answer == cudaSuccess && machine.devices > 0) return machine;
+  if (answer == cudaSuccess && machine.devices > 0) return with_usable(machine);
   int driver = 0;
   int toolkit = 0;
   cudaDriverGetVersion(&driver);
@@ -40,7 +58,8 @@ Machine look() {
     machine.problem = "the driver knows CUDA up to " + version(driver) + ", this program needs " +
                       version(toolkit) + " (" + words + "); update the driver, or use --device cpu";
   } else {
-    machine.problem = "the driver has no device to give (" + words + "); or use --device cpu";
+    machine.problem = "the driver has no device to give (" + words +
+                      "); free one or give it to this process, or use --device cpu";
   }
   return machine;
 }
@@ -64,6 +83,14 @@ void keep_pool(int device) {
   check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all), "asking for memory");
 }
 
+// What the pool holds and nobody uses; what this thread has freed first.
+void give_back_pool(int device) {
+  cudaMemPool_t pool;
+  check(cudaStreamSynchronize(cudaStreamPerThread), "waiting for the device");
+  check(cudaDeviceGetDefaultMemPool(&pool, device), "asking for memory");
+  check(cudaMemPoolTrimTo(pool, 0), "giving memory back");
+}
+
 }  // namespace
 
 const std::string& problem() { return machine().problem; }
@@ -79,7 +106,12 @@ void* allocate(int device, std::size_t bytes) {
   enter(device);
   keep_pool(device);
   void* memory = nullptr;
-  const cudaError_t answer = cudaMallocAsync(&memory, bytes, cudaStreamPerThread);
+  cudaError_t answer = cudaMallocAsync(&memory, bytes, cudaStreamPerThread);
+  if (answer == cudaErrorMemoryAllocation) {  // the pool may hold what others could have
+    cudaGetLastError();
+    give_back_pool(device);
+    answer = cudaMallocAsync(&memory, bytes, cudaStreamPerThread);
+  }
   if (answer == cudaErrorMemoryAllocation) {
     std::size_t free = 0;
     std::size_t total = 0;
@@ -96,7 +128,7 @@ void* allocate(int device, std::size_t bytes) {
 
 void release(int device, void* memory) noexcept {
   cudaSetDevice(device);
-  cudaFreeAsync(memory, cudaStreamPerThread);
+  if (cudaFreeAsync(memory, cudaStreamPerThread) != cudaSuccess) cudaGetLastError();
 }
 
 void* allocate_pinned(std::size_t bytes) noexcept {
@@ -113,6 +145,13 @@ void copy(int device, void* to, const void* from, std::size_t bytes, bool with_h
   enter(device);
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cudaStreamPerThread), "copying");
   if (with_host) wait(device);
+}
+
+// Memory of a pool is not mapped on other devices: the driver has to be told of both.
+void copy_between(int from_device, const void* from, int to_device, void* to, std::size_t bytes) {
+  enter(from_device);
+  check(cudaMemcpyPeerAsync(to, to_device, from, from_device, bytes, cudaStreamPerThread),
+        "copying between devices");
 }
 
 void zero(int device, void* memory, std::size_t bytes) {
@@ -154,7 +193,7 @@ void follow(int device, void* event) {
 
 void forget(int device, void* event) noexcept {
   cudaSetDevice(device);
-  cudaEventDestroy(static_cast<cudaEvent_t>(event));
+  if (cudaEventDestroy(static_cast<cudaEvent_t>(event)) != cudaSuccess) cudaGetLastError();
 }
 
 }  // namespace thinwire::device

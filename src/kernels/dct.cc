@@ -123,6 +123,7 @@ void load(const Tile& tile, ConstFloats values, float* to) {
 }  // namespace
 
 void transform(std::size_t height, std::size_t width, ConstFloats in, Floats out, Basis basis) {
+  check_on_host(in, out);
   TW_CHECK(in.size() == height * width && out.size() == height * width);
   const Side& down = side(basis, height);
   const Side& across = side(basis, width);
@@ -140,6 +141,7 @@ void transform(std::size_t height, std::size_t width, ConstFloats in, Floats out
 
 void fold(const Tile& tile, ConstFloats values, float decay, float scale, Floats residual,
           Basis basis) {
+  check_on_host(values, residual);
   TW_CHECK(residual.size() == tile.height * tile.width);
   const Side& down = side(basis, tile.height);
   const Side& across = side(basis, tile.width);
@@ -154,6 +156,7 @@ void fold(const Tile& tile, ConstFloats values, float decay, float scale, Floats
 }
 
 void inverse_fast(const Tile& tile, ConstFloats coefficients, Floats values, Basis basis) {
+  check_on_host(coefficients, values);
   TW_CHECK(coefficients.size() == tile.height * tile.width);
   check_extent(tile, values.size());
   const Side& down = side(basis, tile.height);

@@ -16,6 +16,7 @@ const DeviceKernels* device_kernels() {
     made.clear = twins::clear;
     made.scale_add = twins::scale_add;
     made.scale = twins::scale;
+    made.divide = twins::divide;
     made.sign_step = twins::sign_step;
     made.adamw = twins::adamw;
     made.lion = twins::lion;

@@ -20,6 +20,7 @@ struct DeviceKernels {
   // elementwise.cu
   void (*scale_add)(Floats y, float a, ConstFloats x, float b);
   void (*scale)(Floats y, float a);
+  void (*divide)(Floats y, float a);
   void (*sign_step)(Floats x, float keep, float lr, ConstFloats direction);
   void (*adamw)(Floats x, Floats m, Floats v, ConstFloats g, const AdamwStep& step);
   void (*lion)(Floats x, Floats m, ConstFloats g, const LionStep& step);

@@ -58,6 +58,16 @@ HWY_INLINE hn::Vec<D> SignedStep(D d, hn::Vec<D> direction, float lr) {
   return hn::IfThenElse(hn::Lt(direction, zero), hn::Set(d, -lr), up);
 }
 
+struct DivideBody {
+  float* y;
+  float a;
+
+  template <class D>
+  HWY_INLINE void operator()(D d, std::size_t i) const {
+    hn::StoreU(hn::Div(hn::LoadU(d, y + i), hn::Set(d, a)), d, y + i);
+  }
+};
+
 struct SignStepBody {
   float* x;
   float keep;
@@ -119,6 +129,8 @@ void ScaleAdd(std::size_t count, float* y, float a, const float* x, float b) {
 
 void Scale(std::size_t count, float* y, float a) { for_each(count, ScaleBody{y, a}); }
 
+void Divide(std::size_t count, float* y, float a) { for_each(count, DivideBody{y, a}); }
+
 void SignStep(std::size_t count, float* x, float keep, float lr, const float* direction) {
   for_each(count, SignStepBody{x, keep, lr, direction});
 }
@@ -171,6 +183,7 @@ namespace thinwire::kernels {
 
 HWY_EXPORT(ScaleAdd);
 HWY_EXPORT(Scale);
+HWY_EXPORT(Divide);
 HWY_EXPORT(SignStep);
 HWY_EXPORT(Adamw);
 HWY_EXPORT(Lion);
@@ -189,6 +202,11 @@ void scale_add(Floats y, float a, ConstFloats x, float b) {
 void scale(Floats y, float a) {
   if (const DeviceKernels* twins = twins_for(y)) return twins->scale(y, a);
   HWY_DYNAMIC_DISPATCH(Scale)(y.size(), y.data(), a);
+}
+
+void divide(Floats y, float a) {
+  if (const auto* twins = twins_for(y)) return twins->divide(y, a);
+  HWY_DYNAMIC_DISPATCH(Divide)(y.size(), y.data(), a);
 }
 
 double sum_squares(ConstFloats x) {

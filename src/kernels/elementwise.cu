@@ -29,6 +29,10 @@ __global__ void __launch_bounds__(kThreads) scale_kernel(float* y, float a, std:
   for (std::size_t i = first_value(); i < count; i += grid_step()) y[i] = __fmul_rn(a, y[i]);
 }
 
+__global__ void __launch_bounds__(kThreads) divide_kernel(float* y, float a, std::size_t count) {
+  for (std::size_t i = first_value(); i < count; i += grid_step()) y[i] = __fdiv_rn(y[i], a);
+}
+
 // lr towards the sign of `along`, whose zeros move nothing.
 __device__ __forceinline__ float signed_step(float along, float lr) {
   return along > 0.0f ? lr : along < 0.0f ? -lr : 0.0f;
@@ -115,6 +119,8 @@ void scale_add(Floats y, float a, ConstFloats x, float b) {
 }
 
 void scale(Floats y, float a) { run(y, y.size(), &scale_kernel, y.data(), a, y.size()); }
+
+void divide(Floats y, float a) { run(y, y.size(), &divide_kernel, y.data(), a, y.size()); }
 
 void sign_step(Floats x, float keep, float lr, ConstFloats direction) {
   run(x, x.size(), &sign_step_kernel, x.data(), keep, lr, direction.data(), x.size());

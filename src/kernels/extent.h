@@ -11,6 +11,12 @@ namespace thinwire::kernels {
 // Rows of the tile that hold any value.
 inline std::size_t used_rows(const Tile& tile) { return tile.rows + (tile.tail > 0 ? 1 : 0); }
 
+// Functions of one tile work on the host alone; tile_kernels.h has those for devices.
+template <class... Spans>
+void check_on_host(const Spans&... spans) {
+  TW_CHECK((spans.on_host() && ...));
+}
+
 // The tile's values fit in it and lie within an array of `size` floats.
 inline void check_extent(const Tile& tile, std::size_t size) {
   TW_CHECK(used_rows(tile) <= tile.height && tile.cols <= tile.width && tile.tail <= tile.cols);

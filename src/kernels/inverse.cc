@@ -196,6 +196,7 @@ void sum_votes(const Tile& tile, std::span<const std::uint16_t> positions,
 }  // namespace
 
 void inverse_sparse(const Tile& tile, Sparse coefficients, Floats direction, Basis basis) {
+  check_on_host(coefficients.values, direction);
   check(tile, coefficients.positions, coefficients.values.size(), direction.size());
   InverseScratch<float> scratch;
   HWY_DYNAMIC_DISPATCH(InverseFloats)
@@ -208,6 +209,7 @@ void inverse_sparse(const Tile& tile, Sparse coefficients, Floats direction, Bas
 }
 
 void inverse(std::size_t height, std::size_t width, ConstFloats in, Floats out, Basis basis) {
+  check_on_host(in, out);
   TW_CHECK(height <= kSideMax && width <= kSideMax);
   TW_CHECK(in.size() == height * width && out.size() == height * width);
   std::uint16_t positions[kSideMax * kSideMax];
@@ -231,6 +233,7 @@ void inverse(std::size_t height, std::size_t width, ConstFloats in, Floats out, 
 
 void inverse_votes(const Tile& tile, std::span<const std::uint16_t> positions,
                    std::span<const std::int32_t> weights, Floats direction, Basis basis) {
+  check_on_host(direction);
   check(tile, positions, weights.size(), direction.size());
   InverseScratch<std::int32_t> scratch;
   sum_votes(tile, positions, weights, basis, scratch);
@@ -243,6 +246,7 @@ void inverse_votes(const Tile& tile, std::span<const std::uint16_t> positions,
 std::uint64_t inverse_votes_amplitude(const Tile& tile, std::span<const std::uint16_t> positions,
                                       std::span<const std::int32_t> weights, Floats out,
                                       Basis basis) {
+  check_on_host(out);
   check(tile, positions, weights.size(), out.size());
   InverseScratch<std::int32_t> scratch;
   sum_votes(tile, positions, weights, basis, scratch);

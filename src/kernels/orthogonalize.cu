@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(kThreads, 2) multiply(Product product) {
 }
 
 __global__ void __launch_bounds__(256)
-    divide(std::size_t count, const float* x, float divisor, float* out) {
+    divide_by_norm(std::size_t count, const float* x, float divisor, float* out) {
   const std::size_t first = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   const std::size_t step = static_cast<std::size_t>(gridDim.x) * blockDim.x;
   for (std::size_t i = first; i < count; i += step) out[i] = x[i] / divisor;
@@ -207,7 +207,7 @@ void orthogonalize(std::size_t rows, std::size_t cols, Floats matrix, int iterat
   // So that the last step writes to the matrix.
   float* from = iterations % 2 == 0 ? matrix.data() : spare.get();
   float* to = iterations % 2 == 0 ? spare.get() : matrix.data();
-  device::launch(device.index(), divide, device::shape_for(matrix.size()), matrix.size(),
+  device::launch(device.index(), divide_by_norm, device::shape_for(matrix.size()), matrix.size(),
                  matrix.data(), norm, from);
   const Iteration iteration{device, rows, cols, gram.get(), polynomial.get()};
   for (int i = 0; i < iterations; ++i) {

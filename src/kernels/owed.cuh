@@ -75,7 +75,7 @@ __device__ inline double row_squares(const float* row, int count) {
 #pragma unroll
     for (int part = 0; part < 8; ++part) {
       const double wide = i + part < count ? row[i + part] : 0.0f;
-      sums[part] += wide * wide;
+      sums[part] = __dadd_rn(sums[part], __dmul_rn(wide, wide));
     }
   }
   return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));

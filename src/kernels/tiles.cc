@@ -22,11 +22,23 @@ Tile from_origin(Tile tile, std::size_t origin) {
   return tile;
 }
 
-// The same values, by themselves.
-Tile alone(Tile tile) {
-  tile.offset = 0;
-  tile.stride = kSideMax;
-  return tile;
+// Where its last value ends.
+std::size_t end_of(const Tile& tile) {
+  const std::size_t last = used_rows(tile) - 1;
+  return tile.offset + last * tile.stride + (tile.tail > 0 ? tile.tail : tile.cols);
+}
+
+// The tiles from `first` on that lie beside each other and fill whole rows of their block.
+std::size_t end_of_row(Tiles tiles, std::size_t first) {
+  const std::size_t begin = tiles[first].offset;
+  std::size_t filled = tiles[first].cols;
+  std::size_t next = first + 1;
+  while (filled < tiles[first].stride && next < tiles.size() &&
+         tiles[next].offset == begin + filled) {
+    filled += tiles[next++].cols;
+  }
+  // Of a part of a row, what lies between its lines is not ours.
+  return filled == tiles[first].stride ? next : first + 1;
 }
 
 template <class Span>
@@ -130,28 +142,45 @@ void extract(Tiles tiles, ConstFloats values, std::size_t origin, const Extract&
   }
 }
 
+namespace {
+
+void move(const Along& how, ConstFloats z, Floats x) {
+  if (how.sign) {
+    sign_step(x, how.keep, how.rate, z);
+  } else {
+    scale_add(x, how.keep, z, -how.rate);
+  }
+}
+
+}  // namespace
+
+// Rows of tiles are inverted into a buffer with the same places, and then moved along at once.
 void step_along(Tiles tiles, const Said& said, const Along& how, std::size_t origin, Floats x) {
   check_said(tiles, said);
   if (!x.on_host()) return device_kernels()->step_along(tiles, said, how, origin, x);
-  alignas(64) std::array<float, kArea> z;
-  for (std::size_t i = 0; i < tiles.size(); ++i) {
-    const Tile tile = from_origin(tiles[i], origin);
-    const Tile scratch = alone(tile);
-    const OfTile heard = of_tile(said, i);
-    check_extent(tile, x.size());
-    if (heard.votes) {
-      inverse_votes(scratch, heard.positions, heard.weights, z, how.basis);
-    } else {
-      inverse_sparse(scratch, {heard.positions, heard.values}, z, how.basis);
-    }
-    for_each_row(tile, [&](std::size_t row, std::size_t cols) {
-      const Floats of_x = x.subspan(tile.offset + row * tile.stride, cols);
-      const ConstFloats of_z(z.data() + row * kSideMax, cols);
-      if (how.sign) {
-        sign_step(of_x, how.keep, how.rate, of_z);
+  std::vector<float> z;
+  for (std::size_t first = 0, next; first < tiles.size(); first = next) {
+    next = end_of_row(tiles, first);
+    const std::size_t begin = tiles[first].offset;
+    const Floats of_x = x.subspan(begin - origin, end_of(tiles[next - 1]) - begin);
+    z.resize(std::max(z.size(), of_x.size()));
+    const Floats of_z = Floats(z).first(of_x.size());
+    for (std::size_t i = first; i < next; ++i) {
+      const Tile tile = from_origin(tiles[i], begin);
+      const OfTile heard = of_tile(said, i);
+      if (heard.votes) {
+        inverse_votes(tile, heard.positions, heard.weights, of_z, how.basis);
       } else {
-        scale_add(of_x, how.keep, of_z, -how.rate);
+        inverse_sparse(tile, {heard.positions, heard.values}, of_z, how.basis);
       }
+    }
+    if (next - first > 1 || tiles[first].cols == tiles[first].stride) {
+      move(how, of_z, of_x);
+      continue;
+    }
+    for_each_row(tiles[first], [&](std::size_t row, std::size_t cols) {
+      const std::size_t at = row * tiles[first].stride;
+      move(how, of_z.subspan(at, cols), of_x.subspan(at, cols));
     });
   }
 }

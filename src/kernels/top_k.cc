@@ -128,7 +128,7 @@ void select(const float* x, std::span<const std::int32_t> kept, std::size_t k,
 }  // namespace
 
 std::size_t top_k(ConstFloats coefficients, std::size_t k, std::uint16_t* positions) {
-  TW_CHECK(coefficients.size() <= kTopKMax);
+  TW_CHECK(coefficients.on_host() && coefficients.size() <= kTopKMax);
   if (k == 0 || coefficients.empty()) return 0;
   const float* x = coefficients.data();
   std::size_t count = coefficients.size();

@@ -1,6 +1,6 @@
 // The program on a machine whose devices are emulated; the environment says what machine that is:
-//   EMULATED_DEVICES=2  EMULATED_BYTES=1000000  EMULATED_DRIVER=12000  EMULATED_CALLS=500 (then the
-//   devices are lost)
+//   EMULATED_DEVICES=2  EMULATED_CAPABILITY=75  EMULATED_BYTES=1000000  EMULATED_DRIVER=12000
+//   EMULATED_CALLS=500 (then the devices are lost)
 #include <cstdlib>
 
 #include "optimizers/catalog.h"
@@ -22,6 +22,7 @@ int main(int argc, char** argv) {
   machine.devices = static_cast<int>(given("EMULATED_DEVICES", 2));
   machine.bytes = given("EMULATED_BYTES", machine.bytes);
   machine.driver = static_cast<int>(given("EMULATED_DRIVER", 13000));
+  machine.capability = static_cast<int>(given("EMULATED_CAPABILITY", 90));
   fake::set_machine(machine);
   if (const auto calls = given("EMULATED_CALLS", 0); calls > 0) fake::lose_devices(calls);
   return thinwire::run_program(argc, argv, thinwire::optimizer_catalog());

@@ -232,8 +232,11 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     case cudaDevAttrMultiProcessorCount:
       *value = 4;
       break;
+    case cudaDevAttrMemoryPoolsSupported:
+      *value = 1;
+      break;
     case cudaDevAttrComputeCapabilityMajor:
-      *value = 9;
+      *value = state().machine.capability / 10;
       break;
     case cudaDevAttrComputeCapabilityMinor:
       *value = 0;
@@ -247,6 +250,11 @@ cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
   const cudaError_t error = answer_for(device);
   if (error == cudaSuccess) *pool = reinterpret_cast<cudaMemPool_t>(std::uintptr_t{1} + device);
   return remember(error);
+}
+
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, std::size_t) {
+  const Lock lock(state().mutex);
+  return remember(answer(state()));
 }
 
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) {

@@ -14,7 +14,8 @@ struct Machine {
   int driver =
       13000;  // the CUDA version that the driver knows, 1000 major + 10 minor; 0: no driver
   int runtime = 13000;
-  bool pinned = true;  // the host's memory can be pinned
+  int capability = 90;  // of the devices, 10 major + minor
+  bool pinned = true;   // the host's memory can be pinned
 };
 // From now on. The library asks for devices once in a process. What was lost is back.
 void set_machine(const Machine& machine);

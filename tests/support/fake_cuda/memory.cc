@@ -76,6 +76,7 @@ void remove(void* memory) {
 struct Place {
   bool known = false;  // device or pinned memory
   bool on_device = false;
+  int device = 0;
   bool fits = true;
 };
 
@@ -85,7 +86,7 @@ Place place_of(const State& all, const void* begin, std::size_t bytes) {
   if (after == all.memory.begin()) return {};
   const auto& [first, piece] = *--after;
   if (address >= first + piece.bytes) return {};
-  return {true, piece.kind == Kind::device,
+  return {true, piece.kind == Kind::device, piece.device,
           !piece.given_back && bytes <= first + piece.bytes - address};
 }
 
@@ -188,6 +189,18 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   const Place source = place_of(state(), from, bytes);
   lock.unlock();
   if (!suits(kind, target, source)) return remember(cudaErrorInvalidValue);
+  return hand_over(stream, copying(to, from, bytes, source));
+}
+
+cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device,
+                                std::size_t bytes, cudaStream_t stream) {
+  Lock lock(state().mutex);
+  const Place target = place_of(state(), to, bytes);
+  const Place source = place_of(state(), from, bytes);
+  lock.unlock();
+  const bool named = target.on_device && source.on_device && target.fits && source.fits &&
+                     target.device == to_device && source.device == from_device;
+  if (!named) return remember(cudaErrorInvalidValue);
   return hand_over(stream, copying(to, from, bytes, source));
 }
 
