@@ -1,0 +1,374 @@
+// Values in a few bits, whole tiles of them, on a device and on the host, and both against the
+// definition of a single value. The card is emulated.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "optimizers/tile_values.h"
+#include "tests/support/device_orders.h"
+#include "tests/support/device_tiles.h"
+#include "thinwire/coarse_kernels.h"
+#include "thinwire/device.h"
+#include "thinwire/moment_kernels.h"
+
+namespace thinwire {
+namespace {
+
+using kernels::Words;
+using kernels::WordsView;
+using testing_support::bits_of;
+using testing_support::divisor_world;
+using testing_support::for_each_order;
+using testing_support::kCard;
+using testing_support::normal_floats;
+using testing_support::padded_world;
+using testing_support::World;
+
+using Values = std::vector<float>;
+
+constexpr Coarse kAll[] = {Coarse::plain, Coarse::sign, Coarse::two_bit, Coarse::e3m0};
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+WordsView view_of(const Words& words) {
+  return {words.counts, words.positions, words.codes, words.scales};
+}
+
+void expect_equal(const Words& a, const Words& b) {
+  ASSERT_EQ(a.counts, b.counts);
+  ASSERT_EQ(a.positions, b.positions);
+  ASSERT_EQ(a.codes, b.codes);
+  ASSERT_EQ(bits_of(a.scales), bits_of(b.scales));
+}
+
+// What was said before, which must stay.
+Words something() { return {{2}, {5, 9}, {1, 0}, {0.5f}}; }
+
+// ---- a value after another, by coarse.h
+
+Words say_singly(const World& world, Coarse coarse, Values& values) {
+  Words words = something();
+  for (const Tile& tile : world.tiles()) {
+    Values of_tile;
+    for_each_value(tile, [&](std::uint16_t, std::size_t at) { of_tile.push_back(values[at]); });
+    const bool finite = std::ranges::all_of(of_tile, [](float v) { return std::isfinite(v); });
+    const float scale = scale_of(coarse, of_tile);
+    words.counts.push_back(finite ? static_cast<std::uint16_t>(of_tile.size()) : 0);
+    if (finite && coarse != Coarse::plain) words.scales.push_back(scale);
+    for_each_value(tile, [&](std::uint16_t position, std::size_t at) {
+      if (!finite) {
+        values[at] = 0.0f;
+        return;
+      }
+      words.positions.push_back(position);
+      words.codes.push_back(encode(coarse, values[at], scale));
+      values[at] -= decode(coarse, words.codes.back(), scale);
+    });
+  }
+  return words;
+}
+
+Words say_signs_singly(const World& world, const Values& values) {
+  Words words = something();
+  for (const Tile& tile : world.tiles()) {
+    std::uint16_t count = 0;
+    for_each_value(tile, [&](std::uint16_t position, std::size_t at) {
+      if (values[at] == 0.0f) return;
+      words.positions.push_back(position);
+      words.codes.push_back(std::signbit(values[at]) ? 1 : 0);
+      ++count;
+    });
+    words.counts.push_back(count);
+  }
+  return words;
+}
+
+// scale(number of the tile among those that speak)
+template <class Scale>
+void add_singly(const World& world, Coarse coarse, const Words& words, Values& into,
+                const Scale& scale) {
+  std::size_t pick = 0;
+  std::size_t spoken = 0;
+  for (std::size_t i = 0; i < world.tiles().size(); ++i) {
+    for (const std::size_t end = pick + words.counts[i]; pick < end; ++pick) {
+      const std::size_t at = value_at(world.tiles()[i], words.positions[pick]);
+      if (at < into.size()) into[at] += decode(coarse, words.codes[pick], scale(spoken));
+    }
+    spoken += words.counts[i] > 0 ? 1 : 0;
+  }
+}
+
+// ---- kinds of values
+
+// Floats behind the last tile belong to nobody.
+Values ordinary(const World& world) { return normal_floats(world.size() + 7, 3); }
+
+Values with_zeros(const World& world) {
+  Values values = ordinary(world);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (i % 3 == 0 || i < world.size() / 4) values[i] = i % 2 == 0 ? 0.0f : -0.0f;
+  }
+  return values;
+}
+
+Values zeros(const World& world) { return Values(world.size() + 7, -0.0f); }
+
+Values of_all_sizes(const World& world) {
+  Values values = ordinary(world);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = std::ldexp(values[i], static_cast<int>(i * 7 % 31) - 20);
+    if (i % 97 == 0) values[i] = i % 2 == 0 ? 1e-45f : -3e-39f;
+  }
+  return values;
+}
+
+// Two tiles where a sum of floats would overflow.
+Values huge(const World& world) {
+  Values values = ordinary(world);
+  const Tiles tiles = world.tiles();
+  for (const std::size_t i : {std::size_t{0}, tiles.size() - 1}) {
+    float sign = 1.0f;
+    for_each_value(tiles[i], [&](std::uint16_t, std::size_t at) {
+      values[at] = (sign = -sign) * std::numeric_limits<float>::max();
+    });
+  }
+  return values;
+}
+
+// In every second tile one, in its last value, its first, or between.
+Values not_finite(const World& world) {
+  constexpr float kBad[] = {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()};
+  Values values = ordinary(world);
+  for (std::size_t i = 0; i < world.tiles().size(); i += 2) {
+    std::vector<std::size_t> places;
+    for_each_value(world.tiles()[i], [&](std::uint16_t, std::size_t at) { places.push_back(at); });
+    const std::size_t place = i / 2 % 3 == 0   ? places.size() - 1
+                              : i / 2 % 3 == 1 ? 0
+                                               : places.size() / 2;
+    values[places[place]] = kBad[i / 2 % 3];
+  }
+  return values;
+}
+
+struct Kind {
+  std::string name;
+  Values (*of)(const World& world);
+};
+const Kind kKinds[] = {{"ordinary", ordinary}, {"with_zeros", with_zeros},
+                       {"zeros", zeros},       {"of_all_sizes", of_all_sizes},
+                       {"huge", huge},         {"not_finite", not_finite}};
+
+// body(world, values): all kinds, in tiles of all forms.
+template <class Body>
+void for_each_case(const Body& body) {
+  for (const World& world : {padded_world(), divisor_world()}) {
+    for (const Kind& kind : kKinds) {
+      SCOPED_TRACE(kind.name);
+      body(world, kind.of(world));
+    }
+  }
+}
+
+void expect_said(const World& world, Coarse coarse, const Values& values) {
+  Values owed = values;
+  const Words expected = say_singly(world, coarse, owed);
+
+  Values here = values;
+  Words on_host = something();
+  kernels::say_coarse(world.tiles(), coarse, here, on_host);
+  expect_equal(on_host, expected);
+  ASSERT_EQ(bits_of(here), bits_of(owed));
+
+  FloatBuffer there(values, kCard);
+  Words on_card = something();
+  kernels::say_coarse(world.tiles(), coarse, there, on_card);
+  expect_equal(on_card, expected);
+  ASSERT_EQ(bits_of(to_host(there)), bits_of(owed));
+}
+
+TEST(DeviceCoarse, WordsAndWhatIsOwedAreThoseOfSingleValues) {
+  for_each_case([](const World& world, const Values& values) {
+    for (const Coarse coarse : kAll) {
+      SCOPED_TRACE(code_bits(coarse));
+      expect_said(world, coarse, values);
+    }
+  });
+}
+
+TEST(DeviceCoarse, WordsAreTheSameInEveryOrderOfThreads) {
+  const World world = padded_world();
+  for_each_order([&](const std::string& order) {
+    SCOPED_TRACE(order);
+    for (const Coarse coarse : kAll) expect_said(world, coarse, of_all_sizes(world));
+    expect_said(world, Coarse::e3m0, not_finite(world));
+  });
+}
+
+TEST(DeviceCoarse, TilesThatAreNotFiniteSayNothingAndOweNothing) {
+  const World world = World().add(128, 64, 64, 64);
+  for (const Device device : {Device(), kCard}) {
+    for (const Coarse coarse : kAll) {
+      Values values(world.size(), 1.0f);
+      values[4095] = std::nanf("");
+      FloatBuffer there(values, device);
+      Words words;
+      kernels::say_coarse(world.tiles(), coarse, there, words);
+      EXPECT_EQ(words.counts, (std::vector<std::uint16_t>{0, 4096}));
+      EXPECT_EQ(words.scales.size(), coarse == Coarse::plain ? 0u : 1u);
+      EXPECT_EQ(to_host(there)[4095], 0.0f);
+      EXPECT_EQ(to_host(there)[0], 0.0f);
+    }
+  }
+}
+
+TEST(DeviceCoarse, SignsAreThoseOfAllValuesThatAreNotZero) {
+  for_each_case([](const World& world, const Values& values) {
+    const Words expected = say_signs_singly(world, values);
+    Words on_host = something();
+    kernels::say_signs(world.tiles(), values, on_host);
+    expect_equal(on_host, expected);
+    const FloatBuffer there(values, kCard);
+    for_each_order([&](const std::string& order) {
+      SCOPED_TRACE(order);
+      Words on_card = something();
+      kernels::say_signs(world.tiles(), there, on_card);
+      expect_equal(on_card, expected);
+    });
+  });
+}
+
+// ---- adding up
+
+// Some of the positions of each tile, of every third none, and what codes they may have.
+Words some_words(const World& world, Coarse coarse, unsigned seed) {
+  std::mt19937 engine(seed);
+  const std::uint32_t codes = coarse == Coarse::plain ? 0 : (1u << code_bits(coarse)) - 1;
+  Words words;
+  for (std::size_t i = 0; i < world.tiles().size(); ++i) {
+    const Tile& tile = world.tiles()[i];
+    const std::size_t size = tile.height * tile.width;
+    const std::size_t count = i % 3 == 1 ? 0 : i % 3 == 0 ? size : (size + 1) / 2;
+    words.counts.push_back(static_cast<std::uint16_t>(count));
+    for (const std::uint16_t p : testing_support::some_positions(size, count, seed + i)) {
+      words.positions.push_back(p);
+      words.codes.push_back(codes == 0 ? std::bit_cast<std::uint32_t>(normal_floats(1, p)[0])
+                                       : engine() & codes);
+    }
+    if (count > 0 && codes != 0) {
+      words.scales.push_back(i % 4 == 0 ? 3e38f : i % 4 == 2 ? 1e-44f : 0.37f);
+    }
+  }
+  return words;
+}
+
+void expect_added(const World& world, Coarse coarse, const Words& words) {
+  const Values before = with_zeros(world);
+  Values expected = before;
+  add_singly(world, coarse, words, expected, [&](std::size_t spoken) {
+    return words.scales.empty() ? 0.0f : words.scales[spoken];
+  });
+  Values here = before;
+  kernels::add_coarse(world.tiles(), coarse, view_of(words), here);
+  ASSERT_EQ(bits_of(here), bits_of(expected));
+  FloatBuffer there(before, kCard);
+  kernels::add_coarse(world.tiles(), coarse, view_of(words), there);
+  ASSERT_EQ(bits_of(to_host(there)), bits_of(expected));
+}
+
+// Among the positions are those of the padding, where nothing is.
+TEST(DeviceCoarse, WordsAreAddedUpAsSingleValues) {
+  for (const World& world : {padded_world(), divisor_world()}) {
+    for (const Coarse coarse : kAll) {
+      SCOPED_TRACE(code_bits(coarse));
+      const Words words = some_words(world, coarse, 5);
+      for_each_order([&](const std::string&) { expect_added(world, coarse, words); });
+    }
+  }
+}
+
+TEST(DeviceCoarse, SignsAreAddedUpAsOnes) {
+  const World world = padded_world();
+  Words words = some_words(world, Coarse::sign, 6);
+  words.scales.clear();
+  Values expected = with_zeros(world);
+  FloatBuffer there(expected, kCard);
+  Values here = expected;
+  add_singly(world, Coarse::sign, words, expected, [](std::size_t) { return 1.0f; });
+  kernels::add_signs(world.tiles(), view_of(words), here);
+  kernels::add_signs(world.tiles(), view_of(words), there);
+  EXPECT_EQ(bits_of(here), bits_of(expected));
+  EXPECT_EQ(bits_of(to_host(there)), bits_of(expected));
+}
+
+TEST(DeviceCoarse, WithoutWordsOrScalesNothingIsAdded) {
+  const World world = padded_world();
+  const Values before = ordinary(world);
+  Words unscaled = some_words(world, Coarse::e3m0, 6);
+  unscaled.scales.clear();
+  for (const Device device : {Device(), kCard}) {
+    FloatBuffer there(before, device);
+    kernels::add_coarse(world.tiles(), Coarse::e3m0, view_of(unscaled), there);
+    kernels::add_coarse(world.tiles(), Coarse::sign, {}, there);
+    kernels::add_signs(world.tiles(), {}, there);
+    EXPECT_EQ(bits_of(to_host(there)), bits_of(before));
+  }
+}
+
+// More than what waits on a device at a time, in both directions.
+TEST(DeviceCoarse, ManyTilesGoInSeveralBatches) {
+  const World world = World().add(64 * 520, 64, 64, 64).add(3, 64, 64, 64, 29);
+  expect_said(world, Coarse::plain, ordinary(world));
+  expect_said(world, Coarse::e3m0, not_finite(world));
+  expect_added(world, Coarse::e3m0, some_words(world, Coarse::e3m0, 7));
+}
+
+TEST(DeviceCoarse, SomeTilesAreOnlyThose) {
+  const World world = padded_world();
+  const Tiles some = world.tiles().some(3, 2);
+  Values here = ordinary(world);
+  FloatBuffer there(here, kCard);
+  Words on_host, on_card;
+  kernels::say_coarse(some, Coarse::two_bit, here, on_host);
+  kernels::say_coarse(some, Coarse::two_bit, there, on_card);
+  EXPECT_EQ(on_card.counts.size(), 2u);
+  expect_equal(on_card, on_host);
+  EXPECT_EQ(bits_of(to_host(there)), bits_of(here));
+}
+
+// ---- the moments of a step
+
+TEST(DeviceMoments, AreTheHostsToTheBit) {
+  for (const std::size_t n : {0u, 1u, 255u, 257u, 10007u}) {
+    Values v = normal_floats(n, 1), x = normal_floats(n, 4);
+    const Values g = normal_floats(n, 2), m = normal_floats(n, 3);
+    for (std::size_t i = 0; i < n; ++i) v[i] = i % 5 == 0 ? 0.0f : v[i] * v[i];
+    for (std::size_t i = 1; i < n; i += 13) v[i] = i % 2 == 0 ? 1e-44f : 3e38f;
+    FloatBuffer v_there(v, kCard), x_there(x, kCard);
+    const FloatBuffer g_there(g, kCard), m_there(m, kCard);
+    const kernels::MomentStep step{.keep = 0.999f, .rate = 0.03f, .correction = 0.3f, .eps = 1e-8f};
+    for_each_order([&](const std::string& order) {
+      kernels::moment_step(x, m, v, step);
+      kernels::moment_step(x_there, m_there, v_there, step);
+      ASSERT_EQ(bits_of(to_host(x_there)), bits_of(x)) << order;
+      kernels::add_squares(v, 0.95f, g);
+      kernels::add_squares(v_there, 0.95f, g_there);
+      ASSERT_EQ(bits_of(to_host(v_there)), bits_of(v)) << order;
+    });
+  }
+}
+
+TEST(DeviceMoments, WhereNothingWasEverSquaredAParameterOnlyDecays) {
+  for (const Device device : {Device(), kCard}) {
+    FloatBuffer x(Values{2.0f, 2.0f}, device);
+    const FloatBuffer m(Values{1.0f, 1.0f}, device), v(Values{0.0f, 4.0f}, device);
+    kernels::moment_step(x, m, v, {.keep = 0.5f, .rate = 1.0f, .eps = 0.0f});
+    EXPECT_EQ(to_host(x), (Values{1.0f, 0.5f}));
+  }
+}
+
+}  // namespace
+}  // namespace thinwire
