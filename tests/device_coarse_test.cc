@@ -2,41 +2,27 @@
 // definition of a single value. The card is emulated.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
+#include <random>
 #include <string>
 #include <vector>
 
-#include "optimizers/tile_values.h"
+#include "tests/support/coarse_words.h"
 #include "tests/support/device_orders.h"
 #include "tests/support/device_tiles.h"
 #include "thinwire/coarse_kernels.h"
 #include "thinwire/device.h"
-#include "thinwire/moment_kernels.h"
 
 namespace thinwire {
 namespace {
 
 using kernels::Words;
-using kernels::WordsView;
-using testing_support::bits_of;
-using testing_support::divisor_world;
-using testing_support::for_each_order;
-using testing_support::kCard;
-using testing_support::normal_floats;
-using testing_support::padded_world;
-using testing_support::World;
+using namespace testing_support;  // NOLINT: its kinds of values go by plain names
 
 using Values = std::vector<float>;
 
 constexpr Coarse kAll[] = {Coarse::plain, Coarse::sign, Coarse::two_bit, Coarse::e3m0};
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-WordsView view_of(const Words& words) {
-  return {words.counts, words.positions, words.codes, words.scales};
-}
 
 void expect_equal(const Words& a, const Words& b) {
   ASSERT_EQ(a.counts, b.counts);
@@ -45,122 +31,13 @@ void expect_equal(const Words& a, const Words& b) {
   ASSERT_EQ(bits_of(a.scales), bits_of(b.scales));
 }
 
-// What was said before, which must stay.
-Words something() { return {{2}, {5, 9}, {1, 0}, {0.5f}}; }
-
-// ---- a value after another, by coarse.h
-
-Words say_singly(const World& world, Coarse coarse, Values& values) {
-  Words words = something();
-  for (const Tile& tile : world.tiles()) {
-    Values of_tile;
-    for_each_value(tile, [&](std::uint16_t, std::size_t at) { of_tile.push_back(values[at]); });
-    const bool finite = std::ranges::all_of(of_tile, [](float v) { return std::isfinite(v); });
-    const float scale = scale_of(coarse, of_tile);
-    words.counts.push_back(finite ? static_cast<std::uint16_t>(of_tile.size()) : 0);
-    if (finite && coarse != Coarse::plain) words.scales.push_back(scale);
-    for_each_value(tile, [&](std::uint16_t position, std::size_t at) {
-      if (!finite) {
-        values[at] = 0.0f;
-        return;
-      }
-      words.positions.push_back(position);
-      words.codes.push_back(encode(coarse, values[at], scale));
-      values[at] -= decode(coarse, words.codes.back(), scale);
-    });
-  }
-  return words;
-}
-
-Words say_signs_singly(const World& world, const Values& values) {
-  Words words = something();
-  for (const Tile& tile : world.tiles()) {
-    std::uint16_t count = 0;
-    for_each_value(tile, [&](std::uint16_t position, std::size_t at) {
-      if (values[at] == 0.0f) return;
-      words.positions.push_back(position);
-      words.codes.push_back(std::signbit(values[at]) ? 1 : 0);
-      ++count;
-    });
-    words.counts.push_back(count);
-  }
-  return words;
-}
-
-// scale(number of the tile among those that speak)
-template <class Scale>
-void add_singly(const World& world, Coarse coarse, const Words& words, Values& into,
-                const Scale& scale) {
-  std::size_t pick = 0;
-  std::size_t spoken = 0;
-  for (std::size_t i = 0; i < world.tiles().size(); ++i) {
-    for (const std::size_t end = pick + words.counts[i]; pick < end; ++pick) {
-      const std::size_t at = value_at(world.tiles()[i], words.positions[pick]);
-      if (at < into.size()) into[at] += decode(coarse, words.codes[pick], scale(spoken));
-    }
-    spoken += words.counts[i] > 0 ? 1 : 0;
-  }
-}
-
-// ---- kinds of values
-
-// Floats behind the last tile belong to nobody.
-Values ordinary(const World& world) { return normal_floats(world.size() + 7, 3); }
-
-Values with_zeros(const World& world) {
-  Values values = ordinary(world);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (i % 3 == 0 || i < world.size() / 4) values[i] = i % 2 == 0 ? 0.0f : -0.0f;
-  }
-  return values;
-}
-
-Values zeros(const World& world) { return Values(world.size() + 7, -0.0f); }
-
-Values of_all_sizes(const World& world) {
-  Values values = ordinary(world);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = std::ldexp(values[i], static_cast<int>(i * 7 % 31) - 20);
-    if (i % 97 == 0) values[i] = i % 2 == 0 ? 1e-45f : -3e-39f;
-  }
-  return values;
-}
-
-// Two tiles where a sum of floats would overflow.
-Values huge(const World& world) {
-  Values values = ordinary(world);
-  const Tiles tiles = world.tiles();
-  for (const std::size_t i : {std::size_t{0}, tiles.size() - 1}) {
-    float sign = 1.0f;
-    for_each_value(tiles[i], [&](std::uint16_t, std::size_t at) {
-      values[at] = (sign = -sign) * std::numeric_limits<float>::max();
-    });
-  }
-  return values;
-}
-
-// In every second tile one, in its last value, its first, or between.
-Values not_finite(const World& world) {
-  constexpr float kBad[] = {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()};
-  Values values = ordinary(world);
-  for (std::size_t i = 0; i < world.tiles().size(); i += 2) {
-    std::vector<std::size_t> places;
-    for_each_value(world.tiles()[i], [&](std::uint16_t, std::size_t at) { places.push_back(at); });
-    const std::size_t place = i / 2 % 3 == 0   ? places.size() - 1
-                              : i / 2 % 3 == 1 ? 0
-                                               : places.size() / 2;
-    values[places[place]] = kBad[i / 2 % 3];
-  }
-  return values;
-}
-
 struct Kind {
-  std::string name;
+  const char* name;
   Values (*of)(const World& world);
 };
-const Kind kKinds[] = {{"ordinary", ordinary}, {"with_zeros", with_zeros},
-                       {"zeros", zeros},       {"of_all_sizes", of_all_sizes},
-                       {"huge", huge},         {"not_finite", not_finite}};
+constexpr Kind kKinds[] = {{"ordinary", ordinary}, {"with_zeros", with_zeros},
+                           {"zeros", zeros},       {"of_all_sizes", of_all_sizes},
+                           {"huge", huge},         {"not_finite", not_finite}};
 
 // body(world, values): all kinds, in tiles of all forms.
 template <class Body>
@@ -337,37 +214,6 @@ TEST(DeviceCoarse, SomeTilesAreOnlyThose) {
   EXPECT_EQ(on_card.counts.size(), 2u);
   expect_equal(on_card, on_host);
   EXPECT_EQ(bits_of(to_host(there)), bits_of(here));
-}
-
-// ---- the moments of a step
-
-TEST(DeviceMoments, AreTheHostsToTheBit) {
-  for (const std::size_t n : {0u, 1u, 255u, 257u, 10007u}) {
-    Values v = normal_floats(n, 1), x = normal_floats(n, 4);
-    const Values g = normal_floats(n, 2), m = normal_floats(n, 3);
-    for (std::size_t i = 0; i < n; ++i) v[i] = i % 5 == 0 ? 0.0f : v[i] * v[i];
-    for (std::size_t i = 1; i < n; i += 13) v[i] = i % 2 == 0 ? 1e-44f : 3e38f;
-    FloatBuffer v_there(v, kCard), x_there(x, kCard);
-    const FloatBuffer g_there(g, kCard), m_there(m, kCard);
-    const kernels::MomentStep step{.keep = 0.999f, .rate = 0.03f, .correction = 0.3f, .eps = 1e-8f};
-    for_each_order([&](const std::string& order) {
-      kernels::moment_step(x, m, v, step);
-      kernels::moment_step(x_there, m_there, v_there, step);
-      ASSERT_EQ(bits_of(to_host(x_there)), bits_of(x)) << order;
-      kernels::add_squares(v, 0.95f, g);
-      kernels::add_squares(v_there, 0.95f, g_there);
-      ASSERT_EQ(bits_of(to_host(v_there)), bits_of(v)) << order;
-    });
-  }
-}
-
-TEST(DeviceMoments, WhereNothingWasEverSquaredAParameterOnlyDecays) {
-  for (const Device device : {Device(), kCard}) {
-    FloatBuffer x(Values{2.0f, 2.0f}, device);
-    const FloatBuffer m(Values{1.0f, 1.0f}, device), v(Values{0.0f, 4.0f}, device);
-    kernels::moment_step(x, m, v, {.keep = 0.5f, .rate = 1.0f, .eps = 0.0f});
-    EXPECT_EQ(to_host(x), (Values{1.0f, 0.5f}));
-  }
 }
 
 }  // namespace
