@@ -2,6 +2,7 @@
 // definition of a single value. The card is emulated.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <random>
@@ -83,6 +84,25 @@ TEST(DeviceCoarse, WordsAreTheSameInEveryOrderOfThreads) {
     for (const Coarse coarse : kAll) expect_said(world, coarse, of_all_sizes(world));
     expect_said(world, Coarse::e3m0, not_finite(world));
   });
+}
+
+// 1 + 2^-24 lies between two floats: what follows it is lost, what precedes it decides.
+TEST(DeviceCoarse, MagnitudesAreSummedInTheirOrder) {
+  const World world = World().add(64, 64, 64, 64);
+  Values values(world.size(), 0x1p-54f);
+  values[0] = 1.0f;
+  values[1] = 0x1p-24f;
+  for (const float expected : {0x1p-12f, std::nextafter(0x1p-12f, 1.0f)}) {
+    for (const Device device : {Device(), kCard}) {
+      for (const Coarse coarse : {Coarse::sign, Coarse::two_bit}) {
+        FloatBuffer there(values, device);
+        Words words;
+        kernels::say_coarse(world.tiles(), coarse, there, words);
+        EXPECT_EQ(words.scales, Values{expected});
+      }
+    }
+    std::reverse(values.begin(), values.end());
+  }
 }
 
 TEST(DeviceCoarse, TilesThatAreNotFiniteSayNothingAndOweNothing) {
