@@ -25,9 +25,9 @@
 #include <string>
 #include <vector>
 
-#include "optimizers/coarse.h"
 #include "optimizers/demo.h"
 #include "optimizers/rule.h"
+#include "thinwire/coarse.h"
 
 namespace thinwire {
 

@@ -1,13 +1,15 @@
 #include "optimizers/onebit_adam.h"
 
 #include <algorithm>
-#include <cmath>
-#include <vector>
+#include <cstdint>
+#include <utility>
 
 #include "optimizers/arithmetic.h"
-#include "optimizers/coarse.h"
 #include "optimizers/tile_values.h"
+#include "thinwire/coarse_kernels.h"
+#include "thinwire/device.h"
 #include "thinwire/kernels.h"
+#include "thinwire/moment_kernels.h"
 
 namespace thinwire {
 
@@ -18,7 +20,8 @@ Traits OnebitAdam::traits() const {
                      {"v", StateKind::replicated},
                      {"t", StateKind::replicated, StateExtent::whole, 1},
                      {"error", StateKind::own}},
-          .form = {.dense = true, .value_bits = 1, .dense_whole = true}};
+          .form = {.dense = true, .value_bits = 1, .dense_whole = true},
+          .on_device = true};
 }
 
 Update OnebitAdam::extract(const Step& step, Shard& shard) {
@@ -28,33 +31,13 @@ Update OnebitAdam::extract(const Step& step, Shard& shard) {
     kernels::scale(g, scale);
     return dense_update(g);
   }
-  const ConstFloats m = shard.state("m");
+  // The gradient is used up.
+  kernels::scale_add(g, (1.0f - options_.beta1) * scale, shard.state("m"), options_.beta1);
   const Floats error = shard.state("error");
-  for (std::size_t i = 0; i < g.size(); ++i) {
-    error[i] += options_.beta1 * m[i] + (1.0f - options_.beta1) * scale * g[i];
-  }
-  Update update{.picks = {.value_bits = 1}};
-  for (const Tile& tile : shard.tiles()) say(tile, error, update.picks);
-  return update;
-}
-
-void OnebitAdam::say(const Tile& tile, Floats error, Picks& picks) {
-  std::vector<float> of_tile;
-  for_each_value(tile, [&](std::uint16_t, std::size_t at) { of_tile.push_back(error[at]); });
-  const float size = scale_of(Coarse::sign, of_tile);
-  const bool finite = std::isfinite(size);
-  picks.counts.push_back(finite ? static_cast<std::uint16_t>(of_tile.size()) : 0);
-  if (finite && !of_tile.empty()) picks.scales.push_back(size);
-  for_each_value(tile, [&](std::uint16_t position, std::size_t at) {
-    if (!finite) {
-      error[at] = 0.0f;  // beyond the floats nothing can be said or owed
-      return;
-    }
-    const std::uint32_t code = vote_code(error[at]);
-    picks.positions.push_back(position);
-    picks.codes.push_back(code);
-    error[at] -= decode(Coarse::sign, code, size);
-  });
+  kernels::scale_add(error, 1.0f, g, 1.0f);
+  kernels::Words words;
+  kernels::say_coarse(shard.tiles(), Coarse::sign, error, words);
+  return {.picks = picks_of(std::move(words), 1)};
 }
 
 Update OnebitAdam::apply(const Step& step, Shard& shard, std::span<const Contribution> heard) {
@@ -65,44 +48,43 @@ Update OnebitAdam::apply(const Step& step, Shard& shard, std::span<const Contrib
     return warm ? !one.update.dense.empty() : !one.update.picks.scales.empty();
   });
   if (speakers == 0) return {};
-  const Floats m = shard.state("m");
-  const Floats v = shard.state("v");
-  float& t = shard.state("t")[0];
-  const Floats mean = shard.grad();  // used up
-  std::fill(mean.begin(), mean.end(), 0.0f);
   if (warm) {
-    for (const Contribution& one : heard) {
-      if (!one.update.dense.empty()) kernels::scale_add(mean, 1.0f, one.update.dense, 1.0f);
-    }
-    kernels::scale(mean, 1.0f / static_cast<float>(speakers));
-    t += 1.0f;
-    kernels::scale_add(m, options_.beta1, mean, 1.0f - options_.beta1);
-    for (std::size_t i = 0; i < v.size(); ++i) {
-      v[i] = options_.beta2 * v[i] + (1.0f - options_.beta2) * (mean[i] * mean[i]);
-    }
+    follow_gradients({heard, speakers}, shard);
   } else {
-    for (const Contribution& one : heard) add_votes(shard, one.update.picks, mean);
-    kernels::scale(mean, 1.0f / static_cast<float>(speakers));
-    std::copy(mean.begin(), mean.end(), m.begin());
+    follow_votes({heard, speakers}, shard);
   }
-  const auto steps = static_cast<std::uint64_t>(t);
+  const auto steps = static_cast<std::uint64_t>(shard.state("t")[0]);
   const double first = warm ? 1.0 - power(options_.beta1, steps) : 1.0;
-  const auto second = static_cast<float>(1.0 - power(options_.beta2, steps));
-  const auto rate = static_cast<float>(step.lr / first);
-  const float keep = 1.0f - step.lr * options_.weight_decay;
-  const Floats x = shard.params();
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const float step_size = rate * m[i] / (std::sqrt(v[i] / second) + options_.eps);
-    x[i] = keep * x[i] - (v[i] > 0.0f ? step_size : 0.0f);
-  }
+  kernels::moment_step(shard.params(), shard.state("m"), shard.state("v"),
+                       {.keep = 1.0f - step.lr * options_.weight_decay,
+                        .rate = static_cast<float>(step.lr / first),
+                        .correction = static_cast<float>(1.0 - power(options_.beta2, steps)),
+                        .eps = options_.eps});
   return {};
 }
 
+void OnebitAdam::follow_gradients(const Said& said, Shard& shard) const {
+  const Floats mean = shard.grad();  // used up
+  zero(mean);
+  for (const Contribution& one : said.heard) {
+    if (one.update.dense.empty()) continue;
+    kernels::scale_add(mean, 1.0f, Near(one.update.dense, shard.device()), 1.0f);
+  }
+  kernels::scale(mean, 1.0f / static_cast<float>(said.speakers));
+  shard.state("t")[0] += 1.0f;
+  kernels::scale_add(shard.state("m"), options_.beta1, mean, 1.0f - options_.beta1);
+  kernels::add_squares(shard.state("v"), options_.beta2, mean);
+}
+
+void OnebitAdam::follow_votes(const Said& said, Shard& shard) {
+  const Floats mean = shard.state("m");
+  zero(mean);
+  for (const Contribution& one : said.heard) add_votes(shard, one.update.picks, mean);
+  kernels::scale(mean, 1.0f / static_cast<float>(said.speakers));
+}
+
 void OnebitAdam::add_votes(const Shard& shard, const Picks& picks, Floats into) {
-  if (picks.scales.empty()) return;
-  add_picks(shard, picks, into, [&](std::uint32_t code, std::size_t spoken) {
-    return decode(Coarse::sign, code, picks.scales[spoken]);
-  });
+  kernels::add_coarse(shard.tiles(), Coarse::sign, words_of(picks), into);
 }
 
 void OnebitAdam::take_back(const Step&, Shard& shard, const Update& unheard) {

@@ -11,7 +11,10 @@
 // place here.
 #pragma once
 
-#include "optimizers/rule.h"
+#include <cstddef>
+#include <span>
+#include <string_view>
+
 #include "thinwire/optimizer.h"
 
 namespace thinwire {
@@ -36,7 +39,12 @@ class OnebitAdam final : public Optimizer {
   void take_back(const Step& said, Shard& shard, const Update& unheard) override;
 
  private:
-  static void say(const Tile& tile, Floats error, Picks& picks);
+  struct Said {
+    std::span<const Contribution> heard;
+    std::ptrdiff_t speakers = 0;
+  };
+  void follow_gradients(const Said& said, Shard& shard) const;
+  static void follow_votes(const Said& said, Shard& shard);
   static void add_votes(const Shard& shard, const Picks& picks, Floats into);
 
   Options options_;

@@ -4,12 +4,13 @@
 // feedback: what the vote rounds away is gone.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
+#include <string_view>
+#include <utility>
 
 #include "optimizers/arithmetic.h"
 #include "optimizers/tile_values.h"
+#include "thinwire/coarse_kernels.h"
+#include "thinwire/device.h"
 #include "thinwire/kernels.h"
 #include "thinwire/optimizer.h"
 
@@ -30,31 +31,22 @@ class Signum final : public Optimizer {
     return {.delay = options_.delay,
             .suggested_lr = 1e-3f,
             .states = {{"m", StateKind::own, StateExtent::elements, 1, false, true}},
-            .form = {.dense = false, .value_bits = 1, .scales = false}};
+            .form = {.dense = false, .value_bits = 1, .scales = false},
+            .on_device = true};
   }
   Update extract(const Step& step, Shard& shard) override {
     const Floats m = shard.state("m");
     kernels::scale_add(m, options_.momentum, shard.grad(),
                        (1.0f - options_.momentum) * clip_factor(step.norm, options_.clip));
-    Update update{.picks = {.value_bits = 1}};
-    for (const Tile& tile : shard.tiles()) {
-      std::uint16_t votes = 0;
-      for_each_value(tile, [&](std::uint16_t position, std::size_t at) {
-        if (m[at] == 0.0f) return;
-        update.picks.positions.push_back(position);
-        update.picks.codes.push_back(vote_code(m[at]));
-        ++votes;
-      });
-      update.picks.counts.push_back(votes);
-    }
-    return update;
+    kernels::Words words;
+    kernels::say_signs(shard.tiles(), m, words);
+    return {.picks = picks_of(std::move(words), 1)};
   }
   Update apply(const Step& step, Shard& shard, std::span<const Contribution> heard) override {
     const Floats votes = shard.grad();  // used up
-    std::fill(votes.begin(), votes.end(), 0.0f);
+    zero(votes);
     for (const Contribution& one : heard) {
-      add_picks(shard, one.update.picks, votes,
-                [](std::uint32_t code, std::size_t) { return static_cast<float>(vote_of(code)); });
+      kernels::add_signs(shard.tiles(), words_of(one.update.picks), votes);
     }
     kernels::sign_step(shard.params(), 1.0f - step.lr * options_.weight_decay, step.lr, votes);
     return {};

@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
+#include "thinwire/coarse_kernels.h"
 #include "thinwire/shard.h"
 #include "thinwire/update.h"
 
@@ -32,20 +34,16 @@ std::uint16_t for_each_value(const Tile& tile, Visit visit) {
   return count;
 }
 
-// into += value(code, spoken tile) for every pick that is a value of the shard. Outside bytes may
-// name a place in the padding; nothing is there.
-template <class Value>
-void add_picks(const Shard& shard, const Picks& picks, Floats into, Value value) {
-  if (picks.positions.empty()) return;
-  std::size_t pick = 0;
-  std::size_t spoken = 0;  // tiles with picks so far: the index of their scale
-  for (std::size_t i = 0; i < shard.tiles().size(); ++i) {
-    for (const std::size_t end = pick + picks.counts[i]; pick < end; ++pick) {
-      const std::size_t at = value_at(shard.tiles()[i], picks.positions[pick]);
-      if (at < into.size()) into[at] += value(picks.codes[pick], spoken);
-    }
-    spoken += picks.counts[i] > 0 ? 1 : 0;
-  }
+// What was said in the form that kernels take, and what they said in the form that travels.
+inline kernels::WordsView words_of(const Picks& picks) {
+  return {picks.counts, picks.positions, picks.codes, picks.scales};
+}
+inline Picks picks_of(kernels::Words words, int value_bits) {
+  return {.value_bits = value_bits,
+          .counts = std::move(words.counts),
+          .positions = std::move(words.positions),
+          .codes = std::move(words.codes),
+          .scales = std::move(words.scales)};
 }
 
 }  // namespace thinwire

@@ -1,5 +1,5 @@
 // A few bits for a value: every code means what it says, and is the nearest one.
-#include "optimizers/coarse.h"
+#include "thinwire/coarse.h"
 
 #include <gtest/gtest.h>
 

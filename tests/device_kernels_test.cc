@@ -13,6 +13,7 @@
 #include "thinwire/device.h"
 #include "thinwire/hash.h"
 #include "thinwire/kernels.h"
+#include "thinwire/moment_kernels.h"
 #include "thinwire/range_kernels.h"
 
 namespace thinwire {
@@ -110,6 +111,30 @@ TEST(Lion, IsTheSameOnADevice) {
   for (const std::size_t n : kLengths) {
     expect_twins({finite(some_floats(n, 6)), finite(some_floats(n, 7)), finite(some_floats(n, 9))},
                  [&](auto& a) { kernels::lion(a[0], a[1], a[2], step); });
+  }
+}
+
+TEST(Moments, AreTheSameOnADevice) {
+  const kernels::MomentStep step{.keep = 0.9997f, .rate = 3e-3f, .correction = 0.3f};
+  for (const std::size_t n : kLengths) {
+    Values v = finite(some_floats(n, 8));
+    for (float& value : v) value = value * value;
+    expect_twins(
+        {finite(some_floats(n, 6)), finite(some_floats(n, 7)), v, finite(some_floats(n, 9))},
+        [&](auto& a) {
+          kernels::moment_step(a[0], a[1], a[2], step);
+          kernels::add_squares(a[2], 0.95f, a[3]);
+        });
+  }
+}
+
+TEST(Moments, WhereNothingWasEverSquaredAParameterOnlyDecays) {
+  for (const Device device : {Device(), kDevice}) {
+    FloatBuffer x(Values{2.0f, 2.0f}, device);
+    const FloatBuffer m(Values{1.0f, 1.0f}, device);
+    const FloatBuffer v(Values{0.0f, 4.0f}, device);
+    kernels::moment_step(x, m, v, {.keep = 0.5f, .rate = 1.0f, .eps = 0.0f});
+    EXPECT_EQ(to_host(x), (Values{1.0f, 0.5f}));
   }
 }
 

@@ -95,7 +95,7 @@ void PrintTo(const Inside& inside, std::ostream* out) { *out << inside.name; }
 class InsideASite : public testing::TestWithParam<Inside> {};
 
 TEST_P(InsideASite, RanksOnDevicesEndWithTheBitsOfRanksOnTheHost) {
-  for (const char* name : {"mural", "adamw", "signum"}) {  // the last keeps its shard on the host
+  for (const char* name : {"mural", "adamw", "signum", "dion2"}) {  // the last on the host
     SiteRunOptions run =
         run_of({name}, GetParam().options.sharding == Sharding::none ? 1 : 2, GetParam().ranks);
     run.inside = GetParam().options;

@@ -39,8 +39,8 @@ struct Traits {
   std::vector<StateSpec> states = {};
   UpdateForm form = {};     // of its updates; what comes from outside is judged by it
   bool wants_time = false;  // in Step::compute_s
-  // It touches the floats of a shard through kernels.h, tile_kernels.h and device.h alone, so that
-  // the shard may lie where the model does. The shard of any other method lies on the host.
+  // It touches the floats of a shard through kernels.h, *_kernels.h and device.h alone, so that the
+  // shard may lie where the model does. The shard of any other method lies on the host.
   bool on_device = false;
 };
 

@@ -1,4 +1,4 @@
-// The twins of kernels.h and tile_kernels.h on a device: what they are asked for has been checked,
+// The twins of the public kernels on a device: what they are asked for has been checked,
 // and all floats lie on one device. Two sets: device_kernels.cu, and device_kernels_absent.cc where
 // there is no toolkit. Bits are those of the functions on the host wherever these are [replicated],
 // and of their AVX2 target in the fast transforms.
@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <span>
 
+#include "thinwire/coarse_kernels.h"
 #include "thinwire/kernels.h"
+#include "thinwire/moment_kernels.h"
 #include "thinwire/range_kernels.h"
 #include "thinwire/shard.h"
 #include "thinwire/tile_kernels.h"
@@ -24,6 +26,8 @@ struct DeviceKernels {
   void (*sign_step)(Floats x, float keep, float lr, ConstFloats direction);
   void (*adamw)(Floats x, Floats m, Floats v, ConstFloats g, const AdamwStep& step);
   void (*lion)(Floats x, Floats m, ConstFloats g, const LionStep& step);
+  void (*add_squares)(Floats v, float beta, ConstFloats g);
+  void (*moment_step)(Floats x, ConstFloats m, ConstFloats v, const MomentStep& step);
   void (*round_to_bf16)(Floats x);
   void (*pack_bf16)(ConstFloats values, Floats packed);
   void (*unpack_bf16)(ConstFloats packed, Floats values);
@@ -44,6 +48,10 @@ struct DeviceKernels {
   void (*give_back)(Tiles tiles, const Lists& lists, std::span<const std::uint16_t> counts,
                     Floats residual);
   void (*clear)(Tiles tiles, const Lists& lists);
+  // coarse.cu; without scales each is 1
+  void (*say_coarse)(Tiles tiles, Coarse coarse, Floats values, Words& words);
+  void (*add_coarse)(Tiles tiles, Coarse coarse, const WordsView& words, Floats into);
+  void (*say_signs)(Tiles tiles, ConstFloats values, Words& words);
 };
 
 // Null in a program that was built without CUDA, where no floats lie on a device.

@@ -1,5 +1,5 @@
-// The passes of elementwise.cc and ranges.cc on a device: a thread for a value, or for a few of
-// them a grid apart, and every operation rounded on its own.
+// The passes of elementwise.cc, moments.cc and ranges.cc on a device: a thread for a value, or for
+// a few of them a grid apart, and every operation rounded on its own.
 #include <cstddef>
 #include <cstdint>
 
@@ -77,6 +77,26 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+__global__ void __launch_bounds__(kThreads)
+    add_squares_kernel(float* __restrict__ v, float beta, const float* __restrict__ g,
+                       std::size_t count) {
+  const float rest = __fsub_rn(1.0f, beta);
+  for (std::size_t i = first_value(); i < count; i += grid_step()) {
+    const float square = __fmul_rn(g[i], g[i]);
+    v[i] = __fadd_rn(__fmul_rn(beta, v[i]), __fmul_rn(rest, square));
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    moment_step_kernel(float* __restrict__ x, const float* __restrict__ m,
+                       const float* __restrict__ v, MomentStep s, std::size_t count) {
+  for (std::size_t i = first_value(); i < count; i += grid_step()) {
+    const float size = __fadd_rn(__fsqrt_rn(__fdiv_rn(v[i], s.correction)), s.eps);
+    const float move = __fdiv_rn(__fmul_rn(s.rate, m[i]), size);
+    x[i] = __fsub_rn(__fmul_rn(s.keep, x[i]), v[i] > 0.0f ? move : 0.0f);
+  }
+}
+
 __global__ void __launch_bounds__(kThreads) round_to_bf16_kernel(float* x, std::size_t count) {
   for (std::size_t i = first_value(); i < count; i += grid_step()) {
     x[i] = __uint_as_float(from_bf16(to_bf16(__float_as_uint(x[i]))));
@@ -132,6 +152,14 @@ void adamw(Floats x, Floats m, Floats v, ConstFloats g, const AdamwStep& step) {
 
 void lion(Floats x, Floats m, ConstFloats g, const LionStep& step) {
   run(x, x.size(), &lion_kernel, x.data(), m.data(), g.data(), step, x.size());
+}
+
+void add_squares(Floats v, float beta, ConstFloats g) {
+  run(v, v.size(), &add_squares_kernel, v.data(), beta, g.data(), v.size());
+}
+
+void moment_step(Floats x, ConstFloats m, ConstFloats v, const MomentStep& step) {
+  run(x, x.size(), &moment_step_kernel, x.data(), m.data(), v.data(), step, x.size());
 }
 
 void round_to_bf16(Floats x) { run(x, x.size(), &round_to_bf16_kernel, x.data(), x.size()); }

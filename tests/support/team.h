@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "optimizers/catalog.h"
-#include "optimizers/coarse.h"
 #include "optimizers/tile_values.h"
 #include "tests/support/random.h"
+#include "thinwire/coarse.h"
 
 namespace thinwire::test {
 

@@ -1,16 +1,16 @@
 // A few bits for a value: how methods that say less than a float say it. A scale belongs to all
-// values that a tile says at a time; a code means the same on every machine (integer work on the
-// bits of floats, no libm).
+// values that a tile says at a time; a code means the same on every machine, hosts and devices
+// (integer work on the bits of floats, single roundings, no libm). Whole tiles: coarse_kernels.h.
 #pragma once
 
-#include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstdint>
 #include <span>
 
-#include "thinwire/types.h"
-#include "thinwire/update.h"
+#ifdef __CUDACC__
+#define THINWIRE_ON_BOTH __host__ __device__
+#else
+#define THINWIRE_ON_BOTH
+#endif
 
 namespace thinwire {
 
@@ -25,12 +25,24 @@ inline int code_bits(Coarse coarse) {
   return bits[static_cast<int>(coarse)];
 }
 
+namespace coarse_bits {
+
+THINWIRE_ON_BOTH inline std::uint32_t of(float value) {
+  return __builtin_bit_cast(std::uint32_t, value);
+}
+THINWIRE_ON_BOTH inline float from(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
+THINWIRE_ON_BOTH inline float size(float value) { return from(of(value) & 0x7fffffffu); }
+
+}  // namespace coarse_bits
+
+// Magnitudes are summed in double, in the order of the values.                         [replicated]
 inline float scale_of(Coarse coarse, std::span<const float> values) {
   double sum = 0.0;
   float most = 0.0f;
   for (const float value : values) {
-    sum += std::fabs(value);
-    most = std::max(most, std::fabs(value));
+    const float size = coarse_bits::size(value);
+    sum += size;
+    if (most < size) most = size;
   }
   if (coarse == Coarse::e3m0) return most;
   return values.empty() ? 0.0f : static_cast<float>(sum / static_cast<double>(values.size()));
@@ -38,34 +50,37 @@ inline float scale_of(Coarse coarse, std::span<const float> values) {
 
 // |value| / scale in powers of two: 0 for nothing, 7 for 1, one less for each half; to the nearest,
 // upwards from the middle.
-inline std::uint32_t e3m0_magnitude(float ratio) {
-  const auto bits = std::bit_cast<std::uint32_t>(ratio);
+THINWIRE_ON_BOTH inline std::uint32_t e3m0_magnitude(float ratio) {
+  const std::uint32_t bits = coarse_bits::of(ratio);
   const int exponent = static_cast<int>(bits >> 23 & 0xff) - 127;
   if (exponent == -7) return 1;  // the middle between 0 and 2^-6 is a power of two itself
   const bool up = (bits & 0x7fffffu) >= 0x400000u;  // from 1.5 times a power of two on
-  return static_cast<std::uint32_t>(std::clamp(exponent + (up ? 1 : 0) + 7, 0, 7));
+  const int magnitude = exponent + (up ? 1 : 0) + 7;
+  return static_cast<std::uint32_t>(magnitude < 0 ? 0 : magnitude > 7 ? 7 : magnitude);
 }
 
-inline std::uint32_t encode(Coarse coarse, float value, float scale) {
-  const float size = std::fabs(value);
+THINWIRE_ON_BOTH inline std::uint32_t encode(Coarse coarse, float value, float scale) {
+  const std::uint32_t bits = coarse_bits::of(value);
+  const std::uint32_t minus = bits >> 31;
+  const float size = coarse_bits::size(value);
   switch (coarse) {
     case Coarse::plain:
-      return float_code(value);
+      return bits;
     case Coarse::sign:
-      return vote_code(value);
+      return minus;
     case Coarse::two_bit:
-      return vote_code(value) | (size > 1.125f * scale ? 2u : 0u);
+      return minus | (size > 1.125f * scale ? 2u : 0u);
     case Coarse::e3m0:
-      return vote_code(value) | (scale > 0.0f ? e3m0_magnitude(size / scale) : 0u) << 1;
+      return minus | (scale > 0.0f ? e3m0_magnitude(size / scale) : 0u) << 1;
   }
   return 0;
 }
 
-inline float decode(Coarse coarse, std::uint32_t code, float scale) {
+THINWIRE_ON_BOTH inline float decode(Coarse coarse, std::uint32_t code, float scale) {
   const float sign = (code & 1u) == 0 ? 1.0f : -1.0f;
   switch (coarse) {
     case Coarse::plain:
-      return float_of(code);
+      return coarse_bits::from(code);
     case Coarse::sign:
       return sign * scale;
     case Coarse::two_bit:
@@ -73,7 +88,7 @@ inline float decode(Coarse coarse, std::uint32_t code, float scale) {
     case Coarse::e3m0: {
       const std::uint32_t magnitude = code >> 1 & 7u;
       if (magnitude == 0) return 0.0f;
-      return sign * scale * std::bit_cast<float>((120u + magnitude) << 23);  // 2^(magnitude - 7)
+      return sign * scale * coarse_bits::from((120u + magnitude) << 23);  // 2^(magnitude - 7)
     }
   }
   return 0.0f;
