@@ -16,7 +16,10 @@
 #include "apps/progress.h"
 #include "apps/runner.h"
 #include "apps/stop.h"
+#include "thinwire/device.h"
+#include "thinwire/error.h"
 #include "thinwire/link_model.h"
+#include "thinwire/log.h"
 
 namespace thinwire::app {
 namespace {
@@ -234,6 +237,11 @@ CompareResult compare(const RunOptions& options, const OptimizerCatalog& catalog
   result.ranks = options.ranks;
   result.steps = options.steps;
   result.machine = machine_text();
+  if (options.device.cuda) {
+    const std::string device = name_of(options.device.of(0));
+    result.machine += ", " + device;
+    log_info("models work on " + device);
+  }
 
   const std::uint64_t total = options.methods.size() * options.seeds * options.steps;
   Progress progress(std::cerr, total, progress_on_stderr());

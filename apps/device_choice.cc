@@ -28,9 +28,14 @@ Device DeviceChoice::of(std::size_t rank) const {
   return Device::cuda(static_cast<int>(rank % static_cast<std::size_t>(cuda_devices())));
 }
 
+std::string resolved_device(const std::string& text) {
+  if (text != "auto") return text;
+  return cuda_problem().empty() ? "cuda" : "cpu";
+}
+
 DeviceChoice parse_device(const std::string& text) {
   if (text == "cpu") return {};
-  if (text == "auto") return {.cuda = cuda_problem().empty()};
+  if (text == "auto") return parse_device(resolved_device(text));
   DeviceChoice choice{.cuda = true};
   if (text.starts_with("cuda:")) {
     choice.index = read_index(text.substr(5));

@@ -17,6 +17,9 @@ struct DeviceChoice {
   Device of(std::size_t rank) const;
 };
 
+// What auto is here; anything else as it is. So that a run's settings say where it was.
+std::string resolved_device(const std::string& text);
+
 // auto (CUDA where a device can be used), cpu, cuda or cuda:N. Throws UsageError, with the driver's
 // own answer where there is no usable device.
 DeviceChoice parse_device(const std::string& text);

@@ -269,8 +269,11 @@ bool takes_part(const std::string& owner, const std::string& methods) {
   return false;
 }
 
-RunOptions resolve(const FlatConfig& config, const OptimizerCatalog& catalog) {
+RunOptions resolve(const FlatConfig& given, const OptimizerCatalog& catalog) {
+  FlatConfig config = given;
   check_sections(config);
+  const auto device = config.find("run.device");
+  config["run.device"] = resolved_device(device == config.end() ? "auto" : device->second);
   RunOptions options;
   Settings run("run", below(config, "run"));
   options.data = run.text("data", "");
@@ -279,7 +282,7 @@ RunOptions resolve(const FlatConfig& config, const OptimizerCatalog& catalog) {
   options.sites = run.integer("sites", options.sites, 1, 1024);
   options.ranks = run.integer("ranks", options.ranks, 1, 1024);
   options.threads = run.integer("threads", options.threads, 1, 1024);
-  options.device = parse_device(run.text("device", "auto"));
+  options.device = parse_device(run.text("device", "cpu"));
   options.steps = run.integer("steps", static_cast<int>(options.steps), 1, kMax);
   options.seed = run.integer("seed", 1, 0, kMax);
   options.seeds = run.integer("seeds", options.seeds, 1, 1000);

@@ -153,6 +153,15 @@ GptOptions small_options(const Case& chosen) {
   return options;
 }
 
+// Emulated products add in order and take the host's exp; those of a card do neither.
+#ifdef THINWIRE_EMULATED_CUDA
+constexpr double kLossBound = 1e-6;
+constexpr double kGradientBound = 3e-6;
+#else
+constexpr double kLossBound = 1e-5;
+constexpr double kGradientBound = 2e-5;
+#endif
+
 class DeviceGptOptions : public ::testing::TestWithParam<Case> {};
 
 // Errors are measured by the largest value of a parameter's gradient: small ones are differences.
@@ -160,7 +169,7 @@ TEST_P(DeviceGptOptions, GiveLossAndGradientsOfTheHost) {
   const GptOptions options = small_options(GetParam());
   const Found<double> host = on_host(options);
   const Found<float> device = on_device(options);
-  EXPECT_NEAR(device.loss, host.loss, 1e-6 * host.loss);
+  EXPECT_NEAR(device.loss, host.loss, kLossBound * host.loss);
   ASSERT_EQ(device.gradient.size(), host.gradient.size());
   for (const Parameter& place : places_of(options)) {
     double largest = 0.0, error = 0.0;
@@ -169,7 +178,7 @@ TEST_P(DeviceGptOptions, GiveLossAndGradientsOfTheHost) {
       error = std::max(error, std::abs(device.gradient[i] - host.gradient[i]));
     }
     EXPECT_GT(largest, 1e-3) << place.parameter.spec.name;
-    EXPECT_LT(error, 3e-6 * largest) << place.parameter.spec.name;
+    EXPECT_LT(error, kGradientBound * largest) << place.parameter.spec.name;
   }
 }
 
@@ -208,7 +217,7 @@ TEST(DeviceGptOfLongWindows, GivesLossAndGradientsOfTheHost) {
   options.context = 71;
   const Found<double> host = on_host(options);
   const Found<float> device = on_device(options);
-  EXPECT_NEAR(device.loss, host.loss, 1e-6 * host.loss);
+  EXPECT_NEAR(device.loss, host.loss, kLossBound * host.loss);
   double squares = 0.0, errors = 0.0;
   for (std::size_t i = 0; i < host.gradient.size(); ++i) {
     squares += std::pow(host.gradient[i], 2);
@@ -249,7 +258,7 @@ void expect_near(const std::vector<float>& a, const std::vector<float>& b) {
     errors += std::pow(double{a[i]} - b[i], 2);
   }
   EXPECT_GT(squares, 0.0);
-  EXPECT_LT(std::sqrt(errors / squares), 2e-6);
+  EXPECT_LT(std::sqrt(errors / squares), kGradientBound);
 }
 
 TEST(DeviceGpt, TrainsOnTheBatchOfTheHost) {
@@ -273,7 +282,7 @@ TEST(DeviceGpt, TrainsOnMicroBatches) {
   DeviceUnits device(there, kDevice);
   const Step step{.index = 5, .micro = 1, .micros = 2};
   const float loss = here.loss_and_grad(host, step);
-  EXPECT_NEAR(there.loss_and_grad(device, step), loss, 2e-6 * loss);
+  EXPECT_NEAR(there.loss_and_grad(device, step), loss, 2 * kLossBound * loss);
   expect_near(device.whole_gradient(), host.whole_gradient());
 }
 

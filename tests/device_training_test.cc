@@ -5,7 +5,9 @@
 #include <map>
 #include <string>
 
+#include "optimizers/all_reduce.h"
 #include "optimizers/catalog.h"
+#include "optimizers/demo.h"
 #include "tests/support/fake_cuda/machine.h"
 #include "tests/support/model_on_host.h"
 #include "tests/support/saved_run.h"
@@ -121,6 +123,51 @@ std::vector<Inside> ways() {
 }
 INSTANTIATE_TEST_SUITE_P(Ways, InsideASite, testing::ValuesIn(ways()),
                          [](const auto& way) { return way.param.name; });
+
+// A rule as somebody outside writes it, with a loop over floats of the host.
+class HalvingRule final : public Rule {
+ public:
+  std::vector<StateSpec> states(StateKind kind) const override { return {spec("last", kind)}; }
+  void move(Shard& shard, const Piece& piece, ConstFloats g, Floats x,
+            const Move& how) const override {
+    const Floats last = state(shard, "last", piece);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      x[i] = how.keep * x[i] - how.lr * 0.5f * (how.scale * g[i] + last[i]);
+      last[i] = how.scale * g[i];
+    }
+  }
+};
+
+TEST(DeviceRun, ARuleFromOutsideWorksOnTheHostWherever) {
+  for (const bool all_reduced : {true, false}) {
+    SiteRunOptions run = run_of({"adamw"}, 2, 2);
+    run.optimizer = [all_reduced]() -> std::unique_ptr<Optimizer> {
+      if (all_reduced) {
+        return std::make_unique<AllReduce>(AllReduce::Options{.name = "halving"},
+                                           std::make_unique<HalvingRule>());
+      }
+      Demo::Options options;
+      options.signal = std::make_shared<HalvingRule>();
+      return std::make_unique<Demo>(options);
+    };
+    const std::uint64_t on_host = run_sites(run)[0].hash;
+    EXPECT_EQ(run_sites(on_devices(run, [](int) { return true; }))[0].hash, on_host);
+  }
+}
+
+// A unit of which nothing is trained.
+TEST(DeviceRun, FrozenUnitsAreOrdinary) {
+  for (const int accumulate : {1, 3}) {
+    SavedRun run{.ranks = 2, .method = "mural"};
+    run.parameters = {{"a", {70, 64}, 0}, {"frozen", {9, 3}, 1, false}, {"b", {64, 64}, 2}};
+    run.inside.accumulate = accumulate;
+    const std::uint64_t on_host = run.train(0, 3);
+    run.device = Device::cuda(0);
+    EXPECT_EQ(run.train(0, 3), on_host) << accumulate;
+    run.ranks = 1;
+    EXPECT_NE(run.train(0, 3), 0u);
+  }
+}
 
 #ifdef THINWIRE_EMULATED_CUDA
 // Where work is handed over to the device, and to which.

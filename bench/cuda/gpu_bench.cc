@@ -2,6 +2,8 @@
 // (docs/gpu_kernels.md) over its time by the device's clock, beside a copy within the device in the
 // same run. One line of JSON for each; nothing but a reason where no device can be used.
 //   gpu_bench [--rows N]   a matrix of N x 8192 values (8192: 67 million)
+//   gpu_bench --probe      is there a device?
+// Exit status 77: there is none.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -209,8 +211,9 @@ int main(int argc, char** argv) {
     if (argc == 3 && std::string(argv[1]) == "--rows") rows = std::strtoul(argv[2], nullptr, 10);
     if (!cuda_problem().empty()) {
       std::fprintf(stderr, "gpu_bench: %s\n", cuda_problem().c_str());
-      return 1;
+      return 77;
     }
+    if (argc == 2 && std::string(argv[1]) == "--probe") return 0;
     Bench(std::max<std::size_t>(rows, 2048)).run();
     return 0;
   } catch (const Error& error) {
