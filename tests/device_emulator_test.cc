@@ -632,7 +632,8 @@ TEST_F(DriverDeathTest, AnOldDriver) {
 
 TEST_F(DriverDeathTest, NoDevice) {
   EXPECT_EXIT(tell_problem({.devices = 0}), testing::ExitedWithCode(0),
-              "the driver has no device to give \\(no CUDA-capable device is detected\\); or use "
+              "the driver has no device to give \\(no CUDA-capable device is detected\\); free one "
+              "or give it to this process, or use "
               "--device cpu");
 }
 
