@@ -70,7 +70,12 @@ Matrix combined(float a, const Matrix& x, float b, const Matrix& y) {
 Matrix by_hand(const Matrix& given, int iterations) {
   const bool tall = given.rows > given.cols;
   Matrix x = tall ? transposed(given) : given;
-  const double norm = std::sqrt(kernels::sum_squares(given.values));
+  double squares = 0.0;  // in pieces of 4096 values
+  for (std::size_t at = 0; at < given.values.size(); at += 4096) {
+    const std::size_t size = std::min<std::size_t>(4096, given.values.size() - at);
+    squares += kernels::sum_squares(ConstFloats(given.values).subspan(at, size));
+  }
+  const double norm = std::sqrt(squares);
   for (float& value : x.values) value /= static_cast<float>(norm + 1e-7);
   for (int i = 0; i < iterations; ++i) {
     const Matrix gram = product(x, transposed(x));

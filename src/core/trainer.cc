@@ -23,7 +23,7 @@ namespace thinwire {
 namespace {
 
 // Raised whenever the meaning of what is exchanged changes.
-constexpr std::string_view kProtocol = "thinwire/2";
+constexpr std::string_view kProtocol = "thinwire/3";
 
 double thread_cpu_s() {
   timespec time{};

@@ -13,6 +13,7 @@
 
 #include "src/kernels/combine-inl.h"
 #include "src/kernels/dispatch.h"
+#include "src/kernels/norm_piece.h"
 #include "src/kernels/product-inl.h"
 #include "src/kernels/transpose-inl.h"
 #include "thinwire/error.h"
@@ -190,7 +191,11 @@ void orthogonalize(std::size_t rows, std::size_t cols, Floats matrix, int iterat
   if (const DeviceKernels* twins = twins_for(matrix)) {
     return twins->orthogonalize(rows, cols, matrix, iterations);
   }
-  const auto norm = static_cast<float>(std::sqrt(sum_squares(matrix)) + 1e-7);
+  double squares = 0.0;
+  for (std::size_t at = 0; at < matrix.size(); at += kNormPiece) {
+    squares += sum_squares(matrix.subspan(at, std::min(kNormPiece, matrix.size() - at)));
+  }
+  const auto norm = static_cast<float>(std::sqrt(squares) + 1e-7);
   const bool tall = rows > cols;
   NewtonSchulz state(std::min(rows, cols), std::max(rows, cols));
   Panels& given = tall ? state.transposed : state.x;

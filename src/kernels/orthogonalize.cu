@@ -1,13 +1,17 @@
 // Newton and Schulz's iteration on a device, to the bit what orthogonalize.cc computes: every
 // element of a product is one thread's sum, over k ascending, each product and sum rounded by
 // itself.
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <numeric>
 #include <utility>
+#include <vector>
 
 #include "src/device/array.h"
 #include "src/device/launch.cuh"
 #include "src/kernels/flat_twins.h"
+#include "src/kernels/norm_piece.h"
 #include "src/kernels/tile_twins.h"
 #include "thinwire/error.h"
 
@@ -129,10 +133,13 @@ __global__ void __launch_bounds__(256)
 }
 
 double norm_of(ConstFloats matrix) {
-  const ShardRange all{0, matrix.size()};
-  double squares = 0.0;
-  twins::sum_squares(matrix, {&all, 1}, {&squares, 1});
-  return std::sqrt(squares);
+  std::vector<ShardRange> pieces;
+  for (std::size_t at = 0; at < matrix.size(); at += kNormPiece) {
+    pieces.push_back({at, std::min(kNormPiece, matrix.size() - at)});
+  }
+  std::vector<double> squares(pieces.size());
+  twins::sum_squares(matrix, pieces, squares);
+  return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
 }
 
 void launch_product(Device device, const Product& product) {
