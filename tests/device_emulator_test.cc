@@ -5,10 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <numeric>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "src/device/array.h"
@@ -25,7 +23,6 @@ using fake_cuda::Order;
 using testing_support::for_each_order;
 
 constexpr Device kFirst = Device::cuda(0);
-constexpr Device kSecond = Device::cuda(1);
 constexpr unsigned kAll = 0xffffffffu;
 
 // What a kernel writes to `count` values of T, from threads that get `input` too.
