@@ -1,4 +1,5 @@
 // diloco, streaming_diloco, sparseloco, muloco and mural_local: one method with different defaults.
+#include <algorithm>
 #include <string>
 
 #include "optimizers/catalog.h"
